@@ -2,6 +2,10 @@
 
 The events are those of a pgcourier sink of kind redis. Any number of these may run: they are the
 workers of one consumer group. SIGTERM ends it after the event at hand.
+
+Needs Python 3.9, psycopg 3 and redis: pip install -r requirements.txt. Run: python3 stream_consumer.py
+Environment: REDIS_URL, DATABASE_URL, STREAM (events:orders.created), WORKER (the host's name),
+CLAIM_AFTER_MS (60000)
 """
 
 import json

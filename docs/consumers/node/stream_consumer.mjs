@@ -2,6 +2,10 @@
 //
 // The events are those of a pgcourier sink of kind redis. Any number of these may run: they are the
 // workers of one consumer group. SIGTERM ends it after the event at hand.
+//
+// Needs Node 18, pg and redis: npm install. Run: node stream_consumer.mjs
+// Environment: REDIS_URL, DATABASE_URL, STREAM (events:orders.created), WORKER (the host's name),
+// CLAIM_AFTER_MS (60000)
 import { hostname } from 'node:os'
 import pg from 'pg'
 import { createClient } from 'redis'

@@ -3,12 +3,17 @@
 // The requests are those of a pgcourier sink of kind http with a secret (Standard Webhooks). SIGTERM
 // ends it when the requests at hand are answered. In a web framework, copy isSigned() and
 // processEvent(); the body must be the bytes that came, not JSON that was parsed and written again.
+//
+// Needs Node 18 and pg: npm install. Run: node webhook_receiver.mjs
+// Environment: WEBHOOK_SECRET, DATABASE_URL, PORT (8480), WEBHOOK_HEADER_PREFIX (webhook-)
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { createServer } from 'node:http'
 import pg from 'pg'
 
 const CONSUMER = 'billing'
 const KEY = Buffer.from(process.env.WEBHOOK_SECRET.replace(/^whsec_/, ''), 'base64')
+if (KEY.length === 0) throw new Error('WEBHOOK_SECRET is empty')
+const PREFIX = process.env.WEBHOOK_HEADER_PREFIX ?? 'webhook-'
 const TOLERANCE_S = 300
 const MAX_BODY = 1 << 20
 
@@ -17,7 +22,7 @@ databases.on('error', (error) => console.error(error.message)) // of an idle con
 
 // Whether one of the signatures is that of our secret, for these bytes and about this time.
 function isSigned(headers, body) {
-  const { 'webhook-id': id = '', 'webhook-timestamp': sentAt = '', 'webhook-signature': given = '' } = headers
+  const [id, sentAt, given] = ['id', 'timestamp', 'signature'].map((name) => headers[PREFIX + name] ?? '')
   if (!/^\d+$/.test(sentAt) || Math.abs(Date.now() / 1000 - Number(sentAt)) > TOLERANCE_S) return false
   const digest = createHmac('sha256', KEY).update(`${id}.${sentAt}.`).update(body).digest('base64')
   const wanted = Buffer.from(`v1,${digest}`)
@@ -47,6 +52,7 @@ async function answer(request) {
   const body = Buffer.concat(parts)
   if (!isSigned(request.headers, body)) return 401
 
+  const id = request.headers[PREFIX + 'id']
   let database
   try {
     database = await databases.connect()
@@ -54,12 +60,12 @@ async function answer(request) {
     return 503 // we are down: pgcourier waits, and charges the event nothing
   }
   try {
-    await processEvent(database, request.headers['webhook-id'], JSON.parse(body))
+    await processEvent(database, id, JSON.parse(body))
     database.release()
     return 204
   } catch (error) {
     database.release(error) // and its transaction with it
-    console.error(`${request.headers['webhook-id']}: ${error.message}`)
+    console.error(`${id}: ${error.message}`)
     return 500 // this event is in trouble: it comes again, and ends as a dead letter
   }
 }

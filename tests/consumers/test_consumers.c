@@ -1,6 +1,7 @@
 /*
- * The programs of examples/consumers, behind a real relay: however often an event comes, its change is
- * made once.
+ * The programs of docs/consumers, behind a real relay: however often an event comes, its change is
+ * made once. ctest runs those in Python and Node; scripts/test-consumers gets what the others need,
+ * and runs them.
  */
 #include "support/http_client.h"
 #include "support/postgres_expect.h"
@@ -23,30 +24,68 @@ enum { N_ORDERS = 40, DEADLINE_MS = 60000 };
 #define SECRET     "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 #define NEW_SECRET "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
 
+/* Commands run in the language's folder. */
+struct snippet {
+        const char *command;
+        int ends_with; /* after SIGTERM */
+};
+
+struct language {
+        const char *name;
+        struct snippet stream_consumer;
+        struct snippet webhook_receiver;
+};
+
+#define BY_SIGTERM (128 + 15)
+#define KEPT       PGCOURIER_SOURCE_FOLDER "/.cache/consumers"
+
+static const struct language languages[] = {
+    {"python", {"/usr/bin/python3 stream_consumer.py", 0},
+        {"/usr/bin/python3 webhook_receiver.py", 0}},
+    {"node", {PGCOURIER_NODE " stream_consumer.mjs", 0},
+        {PGCOURIER_NODE " webhook_receiver.mjs", 0}},
+    {"go", {KEPT "/go/stream_consumer", 0}, {KEPT "/go/webhook_receiver", 0}},
+    {"java", {"java -cp '" KEPT "/java/*' StreamConsumer.java", BY_SIGTERM},
+        {"java -cp '" KEPT "/java/*' WebhookReceiver.java", BY_SIGTERM}},
+    {"php", {"php stream_consumer.php", 0},
+        {"php -S 127.0.0.1:$PORT webhook_receiver.php", BY_SIGTERM}},
+    {"ruby", {"ruby stream_consumer.rb", 0}, {"ruby webhook_receiver.rb", 0}},
+};
+
 struct consumer {
         struct relay_fixture fixture; /* the sender's database, and Redis */
         PGconn *admin;                /* of the consumer's database */
         char *dsn;
-        char *program;
+        char *folder; /* of the programs */
+        const struct snippet *snippet;
         char *log_path;
         uint16_t port; /* of a receiver of webhooks */
         struct process process;
 };
 
-static bool is_python(const char *program)
+static const struct language *find_language(const char *name)
 {
-        return strstr(program, ".py") != NULL;
+        const size_t n_languages = sizeof languages / sizeof languages[0];
+
+        for (size_t i = 0; i < n_languages; i++) {
+                if (strcmp(languages[i].name, name) == 0)
+                        return &languages[i];
+        }
+        test_abort("no such language: %s", name);
 }
 
-/* Beside the program is where Node looks for the packages. */
-static void give_packages(const char *folder)
+/* Node looks for packages beside the program. */
+static char *copy_with_packages(const char *from)
 {
-        static const char *const folders[] = {
-            PGCOURIER_SOURCE_FOLDER "/.cache/consumers/node_modules", "/usr/share/nodejs"};
+        static const char *const folders[] = {KEPT "/node/node_modules", "/usr/share/nodejs"};
+        char *folder = temp_folder();
         char *modules = xasprintf("%s/node_modules", folder);
+        char *command = xasprintf("cp %s/*.mjs %s", from, folder);
+        const char *argv[] = {"sh", "-c", command, NULL};
         bool is_there = false;
         size_t i = 0;
 
+        cr_assert_eq(process_run(argv, NULL, false), 0, "%s", command);
         for (; i < 2 && !is_there; i++) {
                 char *package = xasprintf("%s/redis/package.json", folders[i]);
                 is_there = access(package, R_OK) == 0;
@@ -55,24 +94,21 @@ static void give_packages(const char *folder)
         cr_assert(is_there, "Node's packages are missing: run scripts/deps --test");
         cr_assert_eq(symlink(folders[i - 1], modules), 0);
         setenv("NODE_PATH", folders[i - 1], 1); /* Debian's packages look for each other there */
+        free(command);
         free(modules);
+        return folder;
 }
 
-static char *copy_program(const char *name)
+static char *folder_of_programs(const struct language *language)
 {
-        char *folder = temp_folder();
-        char *from = xasprintf(PGCOURIER_SOURCE_FOLDER "/examples/consumers/%s", name);
-        char *to = xasprintf("%s/%s", folder, name);
-        char *text = read_file(from);
+        char *folder = xasprintf(PGCOURIER_SOURCE_FOLDER "/docs/consumers/%s", language->name);
+        char *copy;
 
-        cr_assert(*text != '\0', "%s", from);
-        replace_file(to, text);
-        if (!is_python(name))
-                give_packages(folder);
-        free(text);
-        free(from);
+        if (strcmp(language->name, "node") != 0)
+                return folder;
+        copy = copy_with_packages(folder);
         free(folder);
-        return to;
+        return copy;
 }
 
 static void make_database(struct consumer *consumer)
@@ -97,12 +133,22 @@ static void make_database(struct consumer *consumer)
         free(url);
 }
 
-static void begin(struct consumer *consumer, const char *program)
+static void set_number(const char *name, unsigned number)
+{
+        char *text = xasprintf("%u", number);
+
+        setenv(name, text, 1);
+        free(text);
+}
+
+static void begin(
+    struct consumer *consumer, const struct language *language, const struct snippet *snippet)
 {
         char *url;
         char *folder = temp_folder();
 
-        *consumer = (struct consumer){.program = copy_program(program), .port = free_port()};
+        *consumer = (struct consumer){
+            .folder = folder_of_programs(language), .snippet = snippet, .port = free_port()};
         consumer->log_path = xasprintf("%s/log", folder);
         relay_fixture_begin(&consumer->fixture, postgres_shared());
         make_database(consumer);
@@ -112,9 +158,7 @@ static void begin(struct consumer *consumer, const char *program)
         setenv("CLAIM_AFTER_MS", "100", 1);
         setenv("WEBHOOK_SECRET", SECRET, 1);
         setenv("PYTHONDONTWRITEBYTECODE", "1", 1);
-        free(url);
-        url = xasprintf("%u", consumer->port);
-        setenv("PORT", url, 1);
+        set_number("PORT", consumer->port);
         free(url);
         free(folder);
 }
@@ -125,16 +169,17 @@ static void end(struct consumer *consumer)
         PQfinish(consumer->admin);
         relay_fixture_end(&consumer->fixture);
         free(consumer->dsn);
-        free(consumer->program);
+        free(consumer->folder);
         free(consumer->log_path);
 }
 
 static void start(struct consumer *consumer)
 {
-        const char *argv[] = {is_python(consumer->program) ? "/usr/bin/python3" : PGCOURIER_NODE,
-            consumer->program, NULL};
+        char *command = xasprintf("cd %s && exec %s", consumer->folder, consumer->snippet->command);
+        const char *argv[] = {"sh", "-c", command, NULL};
 
         process_start(&consumer->process, argv, consumer->log_path, false);
+        free(command);
 }
 
 static unsigned count_in_log(const struct consumer *consumer, const char *words)
@@ -148,10 +193,10 @@ static unsigned count_in_log(const struct consumer *consumer, const char *words)
         return n;
 }
 
-/* SIGTERM is obeyed, and is no error. */
 static void stop(struct consumer *consumer)
 {
-        cr_expect_eq(process_stop(&consumer->process), 0, "%s", read_file(consumer->log_path));
+        cr_expect_eq(process_stop(&consumer->process), consumer->snippet->ends_with, "%s",
+            read_file(consumer->log_path));
 }
 
 static void publish_orders(const struct consumer *consumer)
@@ -224,23 +269,51 @@ static bool nothing_is_pending(void *context)
         return is_done;
 }
 
-static void check_stream_consumer(const char *program)
+/* It commits, and cannot acknowledge: as if it had been killed in between. */
+static void lose_an_acknowledgement(struct consumer *consumer, struct relay_process **relay)
 {
+        redis_server_do(&consumer->fixture.redis, "ACL SETUSER default -xack");
+        setenv("WORKER", "one", 1);
+        start(consumer);
+        publish_orders(consumer);
+        setenv("PGCOURIER_CRASH_AT", "before_settle:1", 1);
+        *relay = relay_fixture_start(&consumer->fixture, "");
+        deliver_twice(*relay);
+        cr_expect_neq(process_wait(&consumer->process, DEADLINE_MS), 0);
+        expect_value(consumer->admin, "SELECT count(*) FROM booking", "1");
+        redis_server_do(&consumer->fixture.redis, "ACL SETUSER default +xack");
+}
+
+static bool waits_for_booking(void *context)
+{
+        struct consumer *consumer = context;
+
+        return database_integer(consumer->admin,
+                   "SELECT count(*) FROM pg_locks"
+                   " WHERE relation = 'booking'::regclass AND NOT granted") == 1;
+}
+
+/* Killed in a transaction, with all entries in its hands, which another worker had before it. */
+static void kill_within_a_change(struct consumer *consumer)
+{
+        database_exec(consumer->admin, "BEGIN; LOCK TABLE booking IN SHARE MODE");
+        setenv("WORKER", "two", 1);
+        start(consumer);
+        wait_until(waits_for_booking, consumer, DEADLINE_MS, "a change waits for its lock");
+        process_kill(&consumer->process);
+        database_exec(consumer->admin, "ROLLBACK");
+}
+
+static void check_stream_consumer(const char *language_name)
+{
+        const struct language *language = find_language(language_name);
         struct consumer consumer;
         struct relay_process *relay;
 
-        begin(&consumer, program);
-        /* It commits, and cannot acknowledge: as if it had been killed in between. */
-        redis_server_do(&consumer.fixture.redis, "ACL SETUSER default -xack");
-        start(&consumer);
-        publish_orders(&consumer);
-        setenv("PGCOURIER_CRASH_AT", "before_settle:1", 1);
-        relay = relay_fixture_start(&consumer.fixture, "");
-        deliver_twice(relay);
-        cr_expect_eq(process_wait(&consumer.process, DEADLINE_MS), 1);
-        cr_expect_eq(database_integer(consumer.admin, "SELECT count(*) FROM booking"), 1);
-
-        redis_server_do(&consumer.fixture.redis, "ACL SETUSER default +xack");
+        begin(&consumer, language, &language->stream_consumer);
+        lose_an_acknowledgement(&consumer, &relay);
+        kill_within_a_change(&consumer);
+        setenv("WORKER", "three", 1);
         start(&consumer);
         await_bookings(&consumer);
         relay_fixture_await(&consumer.fixture, "events", N_ORDERS + 1);
@@ -255,16 +328,6 @@ static void check_stream_consumer(const char *program)
             read_file(consumer.log_path));
         relay_destroy(relay);
         end(&consumer);
-}
-
-Test(consumers, of_a_stream_in_python_book_each_order_once)
-{
-        check_stream_consumer("stream_consumer.py");
-}
-
-Test(consumers, of_a_stream_in_node_book_each_order_once)
-{
-        check_stream_consumer("stream_consumer.mjs");
 }
 
 static bool is_listening(void *context)
@@ -304,13 +367,12 @@ static char *sign(const char *sent_at, const char *body)
         return signature;
 }
 
-static void expect_answer(const struct consumer *consumer, const char *sent_at,
-    const char *signature, const char *body, unsigned status)
+static void expect_answer_to(const struct consumer *consumer, const char *prefix,
+    const char *sent_at, const char *signature, const char *body, unsigned status)
 {
         char *address = xasprintf("127.0.0.1:%u", consumer->port);
-        char *headers = xasprintf("webhook-id: " EVENT_ID "\r\nwebhook-timestamp: %s\r\n"
-                                  "webhook-signature: %s\r\n",
-            sent_at, signature);
+        char *headers = xasprintf("%sid: " EVENT_ID "\r\n%stimestamp: %s\r\n%ssignature: %s\r\n",
+            prefix, prefix, sent_at, prefix, signature);
         struct http_reply reply = http_ask(address, "POST", "/", headers, body);
 
         cr_expect_eq(reply.status, status, "%s%s", headers, reply.head);
@@ -319,7 +381,23 @@ static void expect_answer(const struct consumer *consumer, const char *sent_at,
         free(address);
 }
 
+static void expect_answer(const struct consumer *consumer, const char *sent_at,
+    const char *signature, const char *body, unsigned status)
+{
+        expect_answer_to(consumer, "webhook-", sent_at, signature, body, status);
+}
+
 #define BODY "{\"order\": 41, \"cents\": 0}"
+
+static void expect_no_large_body_read(const struct consumer *consumer, const char *now)
+{
+        const size_t too_large = (1 << 20) + 1;
+        char *body = xcalloc(too_large + 1, 1);
+
+        memset(body, ' ', too_large);
+        expect_answer(consumer, now, "v1,AAAA", body, 413);
+        free(body);
+}
 
 static void expect_signatures_checked(struct consumer *consumer)
 {
@@ -328,6 +406,7 @@ static void expect_signatures_checked(struct consumer *consumer)
         char *among_others = xasprintf("v1,AAAA v2,%s %s v1,\xe4", signature, signature);
         char *of_another_version = xasprintf("v2%s", signature + 2);
         static const char *const too_far[] = {"1795230072", "4102444800"};
+        char endless[400] = "";
 
         expect_answer(consumer, now, "", BODY, 401);
         expect_answer(consumer, now, "v1,AAAA", BODY, 401);
@@ -335,6 +414,8 @@ static void expect_signatures_checked(struct consumer *consumer)
         expect_answer(consumer, now, of_another_version, BODY, 401);
         expect_answer(consumer, now, signature, "{\"order\": 42, \"cents\": 0}", 401);
         expect_answer(consumer, "x", "v1,AAAA", BODY, 401);
+        memset(endless, '9', sizeof endless - 1);
+        expect_answer(consumer, endless, "v1,AAAA", BODY, 401);
         for (size_t i = 0; i < 2; i++) {
                 char *old = sign(too_far[i], BODY);
                 expect_answer(consumer, too_far[i], old, BODY, 401);
@@ -342,6 +423,8 @@ static void expect_signatures_checked(struct consumer *consumer)
                 free(old);
         }
         expect_value(consumer->admin, "SELECT count(*) FROM booking WHERE order_id > 40", "0");
+
+        expect_no_large_body_read(consumer, now);
 
         expect_answer(consumer, now, among_others, BODY, 204);
         expect_answer(consumer, now, signature, BODY, 204);
@@ -353,12 +436,32 @@ static void expect_signatures_checked(struct consumer *consumer)
         free(now);
 }
 
-static void check_receiver(const char *program)
+/* It says that it is down, not that the event is bad. Its headers have other names meanwhile. */
+static void expect_down_without_database(struct consumer *consumer)
 {
+        char *url = xasprintf("postgresql://billing_app@127.0.0.1:%u/none", free_port());
+        char *now = xasprintf("%lld", (long long)time(NULL));
+        char *signature = sign(now, BODY);
+
+        setenv("DATABASE_URL", url, 1);
+        setenv("WEBHOOK_HEADER_PREFIX", "x-hook-", 1);
+        start(consumer);
+        wait_until(is_listening, consumer, DEADLINE_MS, "the receiver listens");
+        expect_answer_to(consumer, "x-hook-", now, signature, BODY, 503);
+        expect_answer_to(consumer, "webhook-", now, signature, BODY, 401);
+        stop(consumer);
+        free(signature);
+        free(now);
+        free(url);
+}
+
+static void check_receiver(const char *language_name)
+{
+        const struct language *language = find_language(language_name);
         struct consumer consumer;
         struct relay_process *relay;
 
-        begin(&consumer, program);
+        begin(&consumer, language, &language->webhook_receiver);
         start(&consumer);
         wait_until(is_listening, &consumer, DEADLINE_MS, "the receiver listens");
         publish_orders(&consumer);
@@ -383,19 +486,27 @@ static void check_receiver(const char *program)
 
         expect_signatures_checked(&consumer);
         stop(&consumer);
+        expect_down_without_database(&consumer);
         expect_each_order_once(&consumer);
         relay_destroy(relay);
         end(&consumer);
 }
 
-Test(consumers, of_webhooks_in_python_book_each_order_once)
-{
-        check_receiver("webhook_receiver.py");
-}
+#define CONSUMERS_IN(language)                                                                     \
+        Test(consumers, of_a_stream_in_##language##_book_each_order_once)                          \
+        {                                                                                          \
+                check_stream_consumer(#language);                                                  \
+        }                                                                                          \
+        Test(consumers, of_webhooks_in_##language##_book_each_order_once)                          \
+        {                                                                                          \
+                check_receiver(#language);                                                         \
+        }
 
-Test(consumers, of_webhooks_in_node_book_each_order_once)
-{
-        check_receiver("webhook_receiver.mjs");
-}
+CONSUMERS_IN(python)
+CONSUMERS_IN(node)
+CONSUMERS_IN(go)
+CONSUMERS_IN(java)
+CONSUMERS_IN(php)
+CONSUMERS_IN(ruby)
 
 #endif

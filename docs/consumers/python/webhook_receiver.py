@@ -2,6 +2,9 @@
 
 The requests are those of a pgcourier sink of kind http with a secret (Standard Webhooks). SIGTERM
 ends it when the requests at hand are answered. In a web framework, copy is_signed() and process().
+
+Needs Python 3.9 and psycopg 3: pip install -r requirements.txt. Run: python3 webhook_receiver.py
+Environment: WEBHOOK_SECRET, DATABASE_URL, PORT (8480), WEBHOOK_HEADER_PREFIX (webhook-)
 """
 
 import base64
@@ -19,19 +22,22 @@ import psycopg_pool
 
 CONSUMER = "billing"
 KEY = base64.b64decode(os.environ["WEBHOOK_SECRET"].removeprefix("whsec_"))
+if not KEY:
+    raise SystemExit("WEBHOOK_SECRET is empty")
+PREFIX = os.environ.get("WEBHOOK_HEADER_PREFIX", "webhook-")
 TOLERANCE_S = 300
 MAX_BODY = 1 << 20
 
 
 def is_signed(headers, body):
     """Whether one of the signatures is that of our secret, for these bytes and about this time."""
-    event_id, sent_at = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
-    if not (sent_at.isdecimal() and abs(time.time() - int(sent_at)) <= TOLERANCE_S):
+    event_id, sent_at = headers.get(PREFIX + "id", ""), headers.get(PREFIX + "timestamp", "")
+    if not (sent_at.isdecimal() and len(sent_at) <= 12 and abs(time.time() - int(sent_at)) <= TOLERANCE_S):
         return False
     signed = f"{event_id}.{sent_at}.".encode() + body
     wanted = b"v1," + base64.b64encode(hmac.digest(KEY, signed, hashlib.sha256))
     # While the sender changes its secret, there are two.
-    given = headers.get("webhook-signature", "").encode().split()
+    given = headers.get(PREFIX + "signature", "").encode().split()
     return any([hmac.compare_digest(one, wanted) for one in given])
 
 
@@ -61,12 +67,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         body = self.rfile.read(int(length))
         if not is_signed(self.headers, body):
             return self.answer(401)
+        event_id = self.headers[PREFIX + "id"]
         try:
-            process(self.headers["webhook-id"], json.loads(body))
+            process(event_id, json.loads(body))
         except (psycopg.OperationalError, psycopg_pool.PoolTimeout):
             return self.answer(503)  # we are down: pgcourier waits, and charges the event nothing
         except Exception as error:
-            self.log_error("%s: %r", self.headers["webhook-id"], error)
+            self.log_error("%s: %r", event_id, error)
             return self.answer(500)  # this event is in trouble: it comes again, and ends as a dead letter
         self.answer(204)
 
