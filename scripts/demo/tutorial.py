@@ -37,7 +37,7 @@ VARIES = [
     (r"[ \t]+", " "),
 ]
 # These only look, so they may be asked again.
-LOOKS = re.compile(r"cat |grep |tail |redis-cli -s \S+ (XRANGE|XLEN) |psql -qAt \S+ \S+ \S+ -c \"SELECT"
+LOOKS = re.compile(r"cat |grep |tail |redis-cli -s \S+ (XRANGE|XLEN) |psql -qAt (\S+ \S+ )?\S+ -c [\"']SELECT"
                    r"|pgcourier (status|(dead|parked|receiver|schedule) list) ")
 
 
@@ -54,7 +54,7 @@ class Shell:
     """One bash for the whole page, in a session of its own."""
 
     def __init__(self, bin_folder, home):
-        os.makedirs(home)
+        os.makedirs(home, exist_ok=True)
         self.home = home
         path = f"{os.getcwd()}/bin:{bin_folder}:{os.environ['PATH']}"
         environment = {"HOME": home, "PATH": path, "LC_ALL": "C.UTF-8", "TZ": "UTC", "COLUMNS": "100"}
@@ -101,7 +101,7 @@ class Page:
         self.write = write
         # The page's ports may be taken here.
         self.ports = {}
-        for port in sorted(set(re.findall(r"\b808\d\b", self.text))):
+        for port in sorted(set(re.findall(r"\b(?:808\d|5490|6390|8480)\b", self.text))):
             with socket.socket() as free:
                 free.bind(("127.0.0.1", 0))
                 self.ports[port] = str(free.getsockname()[1])
