@@ -22,6 +22,10 @@ def free_port():
         return listener.getsockname()[1]
 
 
+class StaleElement(RuntimeError):
+    """The page has drawn it anew."""
+
+
 class Browser:
     """Use it with `with`."""
 
@@ -71,7 +75,8 @@ class Browser:
             with urllib.request.urlopen(request, timeout=60) as answer:
                 return json.load(answer)["value"]
         except urllib.error.HTTPError as error:
-            raise RuntimeError(f"{method} {path}: {json.load(error)['value']['message']}") from None
+            words = f"{method} {path}: {json.load(error)['value']['message']}"
+            raise (StaleElement if "stale element" in words else RuntimeError)(words) from None
 
     def run(self, script, *arguments):
         return self.call("POST", f"{self.session}/execute/sync", {"script": script, "args": list(arguments)})
@@ -92,14 +97,23 @@ class Browser:
         found = self.call("POST", f"{self.session}/element", {"using": "css selector", "value": css})
         return f"{self.session}/element/{next(iter(found.values()))}"
 
+    def on_element(self, css, act):
+        """What the page draws anew between finding and acting is looked for again."""
+        while True:
+            try:
+                return act(self.find(css))
+            except StaleElement:
+                continue
+
     def click(self, css):
         """As a person does: an element that is hidden or covered cannot be clicked."""
-        element = self.find(css)
-        self.run("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", {"element-6066-11e4-a52e-4f735466cecf": element.rsplit("/", 1)[1]})
-        self.call("POST", element + "/click", {})
+        def act(element):
+            self.run("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", {"element-6066-11e4-a52e-4f735466cecf": element.rsplit("/", 1)[1]})
+            self.call("POST", element + "/click", {})
+        self.on_element(css, act)
 
     def type(self, css, text):
-        self.call("POST", self.find(css) + "/value", {"text": text})
+        self.on_element(css, lambda element: self.call("POST", element + "/value", {"text": text}))
 
     def text(self, css):
         """What is visible of it; "" if there is none."""
