@@ -154,17 +154,22 @@ COMMENT ON FUNCTION courier.drop_attempts() IS 'Drops attempts that have expired
 -- 1,000 of them, within so many events behind the lane's cursor as `reads` says (a thousand take about a
 -- millisecond); is_exact tells whether these are all. A filter is not asked, nor the headers that a sink asks
 -- for: then the number may be too high, and is not exact.
-CREATE FUNCTION courier.waiting(sink text, lane integer, reads integer DEFAULT 1000, OUT events bigint, OUT is_exact boolean, OUT since timestamptz)
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+CREATE FUNCTION courier.waiting(
+  sink text, lane integer, reads integer DEFAULT 1000, OUT events bigint, OUT is_exact boolean, OUT since timestamptz)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan AS $$ -- to plan takes ten times as long as to count few events
 DECLARE
   c      record;
   upto   bigint;
+  last   bigint; -- as a bound of its own, so that the plan for any parameters reads the index
   begins text;
+  kind   record; -- of each topic and type: how many events, and of when the oldest is
+  late   record; -- the same of stragglers
+  is_cut boolean := false;
 BEGIN
   SELECT coalesce(cur.from_snapshot, r.start_snapshot) AS from_snapshot, cur.until_snapshot,
          coalesce(cur.last_id, 0) AS last_id,
          coalesce(greatest(cur.from_floor, cur.last_id), CASE r.start WHEN 'beginning' THEN 0 ELSE r.start_floor END) AS above,
-         cur.sink IS NULL AND r.start = 'beginning' AS is_all,
          cur.from_xid, cur.until_xid,
          pg_snapshot_xmin(cur.from_snapshot) < cur.from_xid
            OR coalesce(pg_snapshot_xmin(cur.until_snapshot) < cur.until_xid, false) AS has_stragglers,
@@ -175,8 +180,8 @@ BEGIN
     LEFT JOIN courier.cursor AS cur ON cur.sink = waiting.sink AND cur.lane = waiting.lane
     LEFT JOIN courier.receiver AS r ON r.sink = waiting.sink AND r.id = waiting.lane
     LEFT JOIN courier.sink AS s ON s.name = waiting.sink;
+  events := 0;
   IF c.above IS NULL THEN -- no relay has run it, so it has no place in the log yet
-    events := 0;
     is_exact := false;
     RETURN;
   END IF;
@@ -186,45 +191,60 @@ BEGIN
            '^(?:' || string_agg(regexp_replace(split_part(p, '*', 1), '([].\\+?()[{}|^$])', '\\\1', 'g'), '|') || ')' END
     INTO begins FROM unnest(coalesce(c.lane_topics, c.topics)) AS p WHERE p NOT LIKE '!%';
   SELECT o.id INTO upto FROM courier.outbox AS o WHERE o.id > c.above ORDER BY o.id OFFSET reads LIMIT 1;
-  WITH kind AS MATERIALIZED (
-    SELECT row_number() OVER () AS nth, o.topic, o.type, count(*) AS n, min(o.created_at) AS oldest
-    FROM (
-      SELECT o.id, o.txid, o.topic, o.type, o.created_at FROM courier.outbox AS o
-      WHERE o.id > c.above AND o.id <= coalesce(upto, o.id)
-      UNION ALL -- stragglers, by transactions; the snapshots list most of them
-      SELECT o.id, o.txid, o.topic, o.type, o.created_at
-      FROM (SELECT pg_snapshot_xip(c.from_snapshot) UNION SELECT pg_snapshot_xip(c.until_snapshot)) AS listed (txid),
-           LATERAL (SELECT * FROM courier.outbox
-                    WHERE (outbox.txid, outbox.id) > (listed.txid, 0) AND (outbox.txid, outbox.id) <= (listed.txid, c.above)
-                    ORDER BY outbox.txid, outbox.id LIMIT reads) AS o
-      WHERE c.has_stragglers
-      UNION ALL -- from a snapshot's xmax on they are in no list
-      SELECT o.id, o.txid, o.topic, o.type, o.created_at
-      FROM (VALUES (pg_snapshot_xmax(c.from_snapshot), c.from_xid),
-                   (greatest(pg_snapshot_xmax(c.until_snapshot), c.from_xid), c.until_xid)) AS bounds (first, below),
-           LATERAL (SELECT * FROM courier.outbox
-                    WHERE outbox.txid >= bounds.first AND outbox.txid < bounds.below
-                    ORDER BY outbox.txid, outbox.id LIMIT reads) AS o
-      WHERE c.has_stragglers AND o.id <= c.above
-        AND NOT EXISTS (SELECT FROM pg_snapshot_xip(c.until_snapshot) AS listed (txid) WHERE listed.txid = o.txid)
-    ) AS o
-    WHERE (begins IS NULL OR o.topic ~ begins)
-      AND (c.is_all OR NOT courier.has_passed(c.from_snapshot, c.until_snapshot, c.last_id, o.id, o.txid))
-    GROUP BY o.topic, o.type
-  ), pairs AS (
-    SELECT coalesce(array_agg(topic::text ORDER BY nth), '{}') AS topics,
-           coalesce(array_agg(type::text ORDER BY nth), '{}') AS types FROM kind
-  ), takes AS MATERIALIZED (
-    SELECT CASE WHEN c.topics <> '{**}' OR c.types <> '{}' THEN
-             courier.patterns_take(c.topics, c.types, false, topics, types) END AS by_sink,
-           CASE WHEN lane <> 0 THEN courier.patterns_take(c.lane_topics, c.lane_types, true, topics, types) END AS by_lane
-    FROM pairs
-  )
-  SELECT coalesce(sum(n) FILTER (WHERE coalesce(by_sink[nth], true) AND coalesce(by_lane[nth], true)), 0),
-         min(oldest) FILTER (WHERE coalesce(by_sink[nth], true) AND coalesce(by_lane[nth], true))
-    INTO events, since
-    FROM kind CROSS JOIN takes;
-  is_exact := upto IS NULL AND events <= 1000 AND (events = 0 OR coalesce(c.is_known, false));
+  last := coalesce(upto, 9223372036854775807);
+  SELECT coalesce(array_agg(each.topic), '{}') AS topics, array_agg(each.type) AS types,
+         array_agg(each.n) AS counts, array_agg(each.oldest) AS oldest
+    INTO kind
+    FROM (SELECT o.topic::text, o.type::text, count(*) AS n, min(o.created_at) AS oldest
+          FROM courier.outbox AS o
+          WHERE o.id > c.above AND o.id <= last AND (begins IS NULL OR o.topic ~ begins)
+          GROUP BY o.topic, o.type) AS each;
+  IF c.has_stragglers THEN
+    SELECT coalesce(array_agg(each.topic), '{}') AS topics, array_agg(each.type) AS types,
+           array_agg(each.n) AS counts, array_agg(each.oldest) AS oldest, sum(each.n_read) > 1000 AS is_cut
+      INTO late
+      FROM (
+        SELECT o.topic::text, o.type::text, count(*) FILTER (WHERE o.waits) AS n,
+               min(o.created_at) FILTER (WHERE o.waits) AS oldest, count(*) AS n_read
+        FROM (
+          SELECT o.topic, o.type, o.created_at,
+                 NOT courier.has_passed(c.from_snapshot, c.until_snapshot, c.last_id, o.id, o.txid) AS waits
+          FROM (
+            SELECT o.* -- the snapshots list most of their transactions
+            FROM (SELECT pg_snapshot_xip(c.from_snapshot) UNION SELECT pg_snapshot_xip(c.until_snapshot)) AS listed (txid),
+                 LATERAL (SELECT * FROM courier.outbox
+                          WHERE (outbox.txid, outbox.id) > (listed.txid, 0)
+                            AND (outbox.txid, outbox.id) <= (listed.txid, c.above)
+                          ORDER BY outbox.txid, outbox.id LIMIT 1001) AS o
+            UNION ALL -- from a snapshot's xmax on they are in no list
+            SELECT o.*
+            FROM (VALUES (pg_snapshot_xmax(c.from_snapshot), c.from_xid),
+                         (greatest(pg_snapshot_xmax(c.until_snapshot), c.from_xid), c.until_xid)) AS bounds (first, below),
+                 LATERAL (SELECT * FROM courier.outbox
+                          WHERE outbox.txid >= bounds.first AND outbox.txid < bounds.below
+                          ORDER BY outbox.txid, outbox.id LIMIT 1001) AS o
+            WHERE o.id <= c.above
+              AND NOT EXISTS (SELECT FROM pg_snapshot_xip(c.until_snapshot) AS listed (txid) WHERE listed.txid = o.txid)
+          ) AS o
+        ) AS o
+        GROUP BY o.topic, o.type) AS each;
+    is_cut := late.is_cut;
+    kind.topics := kind.topics || late.topics;
+    kind.types := kind.types || late.types;
+    kind.counts := kind.counts || late.counts;
+    kind.oldest := kind.oldest || late.oldest;
+  END IF;
+  IF kind.topics <> '{}' THEN
+    SELECT coalesce(sum(each.n), 0), min(each.oldest) INTO events, since
+      FROM unnest(kind.counts, kind.oldest,
+        CASE WHEN c.topics <> '{**}' OR c.types <> '{}' THEN
+          courier.patterns_take(c.topics, c.types, false, kind.topics, kind.types) END,
+        CASE WHEN lane <> 0 THEN
+          courier.patterns_take(c.lane_topics, c.lane_types, true, kind.topics, kind.types) END
+      ) AS each (n, oldest, by_sink, by_lane)
+      WHERE coalesce(by_sink, true) AND coalesce(by_lane, true);
+  END IF;
+  is_exact := upto IS NULL AND is_cut IS NOT TRUE AND events <= 1000 AND (events = 0 OR coalesce(c.is_known, false));
   events := least(events, 1000);
 END
 $$;
@@ -353,9 +373,11 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET jit = off AS $$
              AND (courier.patterns_take(each.topics, '{}', each.is_receiver, ARRAY[event.topic::text], '{NULL}'))[1] AS topic_fits,
            each.types = '{}'
              OR (courier.patterns_take(NULL, each.types, each.is_receiver, '{t}', ARRAY[event.type::text]))[1] AS type_fits
-    FROM (SELECT topics, types, false AS is_receiver FROM known
-          UNION SELECT lane_topics, lane_types, true FROM known WHERE lane <> 0) AS each
+    FROM (SELECT s.topics, s.types, false AS is_receiver FROM courier.sink AS s
+          UNION SELECT r.topics, r.types, true FROM courier.receiver AS r) AS each
     CROSS JOIN event
+  ), pauses AS MATERIALIZED (
+    SELECT DISTINCT ON (p.sink) p.sink, p.by, p.reason FROM courier.pause AS p ORDER BY p.sink, p.by
   ), way AS (
     SELECT k.*, c.sink IS NOT NULL AS has_cursor,
            courier.has_passed(c.from_snapshot, c.until_snapshot, c.last_id, event.id, event.txid) AS is_passed,
@@ -398,6 +420,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET jit = off AS $$
     LEFT JOIN died ON died.sink = way.sink AND died.lane = way.lane
     LEFT JOIN stays ON stays.sink = way.sink AND stays.lane = way.lane
     WHERE way.id IS NOT NULL OR stays.state IS NOT NULL OR died.reason IS NOT NULL OR tried.outcome IS NOT NULL
+    OFFSET 0 -- so that the rules are asked once
   ), stated AS (
     SELECT j.*,
            CASE WHEN j.parked_state = 'retry' THEN 'retrying'
@@ -409,6 +432,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET jit = off AS $$
                 WHEN j.outcome = 'dead' THEN 'dead' -- its dead letter was dropped
                 ELSE 'waiting' END AS state
     FROM judged AS j
+    OFFSET 0
   )
   SELECT s.sink, s.receiver, s.lane, s.state,
          CASE s.state
@@ -432,13 +456,12 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET jit = off AS $$
              ELSE 'earlier events come first' END END,
          CASE s.state WHEN 'dead' THEN coalesce(s.died_at, s.tried_at)
                       WHEN 'retrying' THEN s.last_failed_at ELSE s.tried_at END,
-         s.took_us / 1e3, s.status::integer,
+         (s.took_us / 1e3)::double precision, s.status::integer,
          greatest(s.n_tried, s.parked_attempts, s.dead_attempts)::integer,
          CASE WHEN s.state IN ('retrying', 'waiting') AND s.parked_state <> 'blocked' THEN s.due_at END
   FROM stated AS s
-  LEFT JOIN LATERAL (SELECT p.by, p.reason FROM courier.pause AS p WHERE p.sink = s.sink ORDER BY p.by LIMIT 1)
-    AS paused ON s.state = 'waiting'
-  ORDER BY s.sink, s.receiver, s.lane
+  LEFT JOIN pauses AS paused ON paused.sink = s.sink
+  ORDER BY s.sink, s.lane
 $$;
 COMMENT ON FUNCTION courier.trace(bigint) IS 'The way of one event: what became of it at each sink and receiver';
 
