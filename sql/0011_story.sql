@@ -335,6 +335,16 @@ END
 $$;
 COMMENT ON FUNCTION courier.find_event(uuid) IS 'The number (courier.outbox.id) of the event with this id, or NULL';
 
+-- Whether an event with these headers has all that match_headers of a sink asks for: ["region=eu", "tenant"].
+CREATE FUNCTION courier.headers_match(headers jsonb, wanted jsonb) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT coalesce(bool_and(coalesce(
+           CASE WHEN strpos(w, '=') = 0 THEN headers ? w
+                ELSE headers ->> split_part(w, '=', 1) = substr(w, strpos(w, '=') + 1) END, false)), true)
+  FROM jsonb_array_elements_text(wanted) AS w
+$$;
+COMMENT ON FUNCTION courier.headers_match(jsonb, jsonb) IS 'Whether headers of an event meet match_headers of a sink';
+
 -- The way of one event: a row for each sink and receiver.
 --
 --   delivered   the destination took it; at, took_ms and status if the attempt was recorded
@@ -414,10 +424,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET jit = off AS $$
                 WHEN NOT (by_sink.topic_fits AND coalesce(by_lane.topic_fits, true))
                   THEN 'none of its topics matches, or one excludes it'
                 WHEN NOT (by_sink.type_fits AND coalesce(by_lane.type_fits, true)) THEN 'none of its types matches'
-                WHEN EXISTS (SELECT FROM jsonb_array_elements_text(way.match_headers) AS wanted
-                             WHERE CASE WHEN strpos(wanted, '=') = 0 THEN way.headers ? wanted
-                                        ELSE way.headers ->> split_part(wanted, '=', 1) = substr(wanted, strpos(wanted, '=') + 1)
-                                   END IS NOT TRUE)
+                WHEN way.match_headers IS NOT NULL AND NOT courier.headers_match(way.headers, way.match_headers)
                   THEN 'it lacks a header that the sink asks for'
                 WHEN way.is_passed AND (way.filter IS NOT NULL OR way.lane_filter IS NOT NULL)
                   AND cardinality(courier.true_filters(way.payload,
@@ -478,6 +485,7 @@ $$;
 COMMENT ON FUNCTION courier.trace(bigint) IS 'The way of one event: what became of it at each sink and receiver';
 
 REVOKE ALL ON FUNCTION courier.newest_attempts(integer, integer), courier.make_attempt_partition(date), courier.drop_attempts(), courier.find_event(uuid),
+  courier.headers_match(jsonb, jsonb),
   courier.note_attempts(text[], integer[], text[], integer[], smallint[], text[], integer[], bigint[], bigint[],
                         bigint[], text[], text[], text[]),
   courier.waiting(text, integer, integer), courier.pace_now(courier.pace), courier.trace(bigint) FROM PUBLIC;
@@ -485,7 +493,7 @@ GRANT EXECUTE ON FUNCTION
   courier.note_attempts(text[], integer[], text[], integer[], smallint[], text[], integer[], bigint[], bigint[],
                         bigint[], text[], text[], text[]),
   courier.newest_attempts(integer, integer), courier.find_event(uuid), courier.waiting(text, integer, integer),
-  courier.pace_now(courier.pace), courier.trace(bigint) TO courier_relay;
+  courier.pace_now(courier.pace), courier.headers_match(jsonb, jsonb), courier.trace(bigint) TO courier_relay;
 GRANT SELECT ON courier.attempt, courier.attempt_pack, courier.receiver_status TO courier_relay;
 
 INSERT INTO courier.schema_version (version, name) VALUES (11, 'story');

@@ -39,19 +39,22 @@ $$;
 COMMENT ON FUNCTION courier.find_link(text) IS 'The link with this hash of its token, and its receiver';
 
 -- Which of these events a receiver takes, as far as the outbox has them: by the patterns and filters of its sink
--- and its own. A sink with conditions on headers takes none here, because only the relay knows them.
+-- and its own, and the headers that the sink asks for.
 CREATE FUNCTION courier.events_taken(receiver integer, outbox_ids bigint[]) RETURNS SETOF bigint
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   WITH r AS MATERIALIZED (
     SELECT e.topics, e.types, e.start, e.start_snapshot, s.topics AS sink_topics, s.types AS sink_types,
+           s.settings -> 'match_headers' AS match_headers,
            ARRAY(SELECT f
                  FROM unnest(ARRAY[nullif(s.settings ->> 'filter', '')::jsonpath, e.filter]) AS f
                  WHERE f IS NOT NULL) AS filters
     FROM courier.receiver AS e JOIN courier.sink AS s ON s.name = e.sink
-    WHERE e.id = events_taken.receiver AND NOT s.settings ? 'headers'
+    WHERE e.id = events_taken.receiver
   ), o AS MATERIALIZED (
     SELECT row_number() OVER () AS nth, each.id, each.topic::text, each.type::text, each.txid
-    FROM r, courier.outbox AS each WHERE each.id = ANY (outbox_ids)
+    FROM r, courier.outbox AS each
+    WHERE each.id = ANY (outbox_ids)
+      AND (r.match_headers IS NULL OR courier.headers_match(each.headers, r.match_headers))
   ), pairs AS (
     SELECT coalesce(array_agg(o.topic ORDER BY nth), '{}') AS topics,
            coalesce(array_agg(o.type ORDER BY nth), '{}') AS types FROM o

@@ -846,16 +846,18 @@ Test(portal, judges_by_patterns_filters_and_time)
             " courier.publish('acme.paid', '{\"n\": 1}', type => 'big.one'),"
             " courier.publish('acme.paid', '{\"n\": 9}', type => 'small.one'),"
             " courier.publish('acme.x', '{\"n\": 9}', type => 'big.one'),"
-            " courier.publish('rival.paid', '{\"n\": 9}', type => 'big.one')");
+            " courier.publish('rival.paid', '{\"n\": 9}', type => 'big.one'),"
+            " courier.publish('acme.paid', '{\"n\": 9}', type => 'big.one',"
+            "  headers => '{\"tenant\": \"x\"}')");
+        cr_expect_eq(database_integer(fixture.owner,
+                         "SELECT count(*) FROM courier.receiver AS r, courier.events_taken(r.id,"
+                         " ARRAY(SELECT id FROM courier.outbox)) WHERE r.name = 'picky'"),
+            2);
+        set("UPDATE courier.sink SET settings = settings || '{\"match_headers\": [\"tenant=x\"]}'");
         cr_expect_eq(database_integer(fixture.owner,
                          "SELECT count(*) FROM courier.receiver AS r, courier.events_taken(r.id,"
                          " ARRAY(SELECT id FROM courier.outbox)) WHERE r.name = 'picky'"),
             1);
-        set("UPDATE courier.sink SET settings = settings || '{\"headers\": \"tenant=x\"}'");
-        cr_expect_eq(database_integer(fixture.owner,
-                         "SELECT count(*) FROM courier.receiver AS r, courier.events_taken(r.id,"
-                         " ARRAY(SELECT id FROM courier.outbox)) WHERE r.name = 'picky'"),
-            0);
 }
 
 static bool has_right(const char *right)
