@@ -1,6 +1,7 @@
 /* Receivers' checks: of a header, and of a signature by a program that shares nothing with ours. */
 #pragma once
 
+#include "base/clock.h"
 #include "support/http_receiver.h"
 #include "support/process.h"
 
@@ -78,4 +79,18 @@ static inline void expect_signature_verified(
     const struct http_request *request, const char *scheme, const char *secret)
 {
         cr_expect(is_signature_verified(request, scheme, secret), "wrong signature (%s)", scheme);
+}
+
+static inline bool http_is_another_second(void *since)
+{
+        return clock_wall_us() / 1000000 != *(const int64_t *)since;
+}
+
+/* So that a request that is sent again has another time. By the clock of the signatures: time() may lag
+ * behind it by a tick of the kernel. */
+static inline void http_await_next_second(void)
+{
+        int64_t since = clock_wall_us() / 1000000;
+
+        wait_until(http_is_another_second, &since, 5000, "the next second");
 }

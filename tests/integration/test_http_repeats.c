@@ -12,7 +12,6 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #define SECRET "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -173,25 +172,18 @@ HTTP_TEST(http_repeats, never_repeats_within_an_attempt_on_fresh_connections)
         cr_expect_eq(server.n_heard, 3);
 }
 
-static bool is_another_second(void *since)
-{
-        return time(NULL) != *(const time_t *)since;
-}
-
 HTTP_TEST(http_repeats, sends_the_same_message_again_with_a_new_time_and_signature)
 {
         struct http_fixture fixture;
         char secret[] = SECRET;
         const struct event event = sample_event(1, "{\"n\": 1.0}");
-        time_t since;
 
         http_fixture_init(&fixture);
         fixture.config.secret = secret;
         http_fixture_open(&fixture);
         http_receiver_answer_next(fixture.receiver, &(struct http_answer){.manner = ANSWER_NONE});
         expect_outcome(sink_driver_deliver(&fixture.driver, &event), OUTCOME_RETRY);
-        since = time(NULL);
-        wait_until(is_another_second, &since, 5000, "the next second");
+        http_await_next_second();
         expect_outcome(sink_driver_deliver(&fixture.driver, &event), OUTCOME_DELIVERED);
 
         const struct http_request *first = http_receiver_request(fixture.receiver, 0);

@@ -6,21 +6,14 @@
 #include "support/relay_fixture.h"
 
 #include <criterion/criterion.h>
-#include <time.h>
 
 #define SECRET "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-
-static bool is_another_second(void *since)
-{
-        return time(NULL) != *(const time_t *)since;
-}
 
 Test(relay_webhooks, sends_the_same_message_after_a_kill)
 {
         struct relay_fixture fixture;
         struct http_receiver *http = http_receiver_start(NULL, NULL);
         struct relay_process *relay;
-        time_t since;
 
         relay_fixture_begin(&fixture, postgres_shared());
         http_receiver_answer(http, &(struct http_answer){.is_held = true});
@@ -34,8 +27,7 @@ Test(relay_webhooks, sends_the_same_message_after_a_kill)
         http_receiver_wait(http, 1, 30000);
         relay_kill(relay);
         http_receiver_release(http);
-        since = time(NULL);
-        wait_until(is_another_second, &since, 5000, "the next second");
+        http_await_next_second();
         relay_start_again(relay);
         http_receiver_wait(http, 2, 30000);
         relay_stop(relay);
