@@ -86,7 +86,7 @@ void attempt_report_delivered(struct runner *runner, const struct delivery *deli
         seen.receiver = receiver_of(runner);
         telemetry_see_attempt(runner->dispatcher->seen, &seen);
         if (runner->pace == NULL)
-                runner->pace = xcalloc(1, sizeof *runner->pace);
+                runner->pace = pace_create();
         pace_see(runner->pace, now_us, now_us - delivery->started_us);
         runner->delivered_us = telemetry_wall_us(runner->dispatcher->seen->telemetry, now_us);
         keep_record(runner, &seen, outcome);

@@ -80,7 +80,7 @@ void runner_destroy(struct runner *runner)
         lane_deinit(&runner->lane);
         lane_store_destroy(runner->store);
         receiver_unref(runner->receiver);
-        free(runner->pace);
+        pace_destroy(runner->pace);
         free(runner->delivered);
         free(runner->settling);
         free(runner->label);
