@@ -13,7 +13,7 @@
 struct broker {
         const char *relay_keys;   /* more of the block relay, as in ", modules: x" */
         char *sink;               /* the block of the sink but for its end: "nats: {servers: [x]" */
-        const char *patient_keys; /* more keys, with which nothing but an answer ends a wait */
+        const char *patient_keys; /* more keys: no wait for an answer ends within a minute */
         void *server;
         void (*kill)(void *server);    /* SIGKILL */
         void (*restart)(void *server); /* returns when it answers */

@@ -53,7 +53,7 @@ static struct broker begin(struct kafka_server *server)
         kafka_server_topic(server, "events", N_PARTITIONS, NULL);
         return (struct broker){.relay_keys = ", modules: " PGCOURIER_BUILD_FOLDER "/modules",
             .sink = xasprintf("kafka: {brokers: [\"%s\"], topic: events", server->brokers),
-            .patient_keys = ", timeout: 1h",
+            .patient_keys = ", timeout: 60s",
             .server = server,
             .kill = kill_server,
             .restart = restart_server,

@@ -300,7 +300,7 @@ static struct broker begin_broker(struct nats_server *server)
         nats_server_make_stream(server, "S", "events.>", ",\"duplicate_window\":3600000000000");
         return (struct broker){.relay_keys = "",
             .sink = xasprintf("nats: {servers: [\"127.0.0.1:%u\"]", server->port),
-            .patient_keys = ", timeout: 1h, ping: 1h",
+            .patient_keys = ", timeout: 60s, ping: 1h",
             .server = server,
             .kill = kill_server,
             .restart = restart_server,

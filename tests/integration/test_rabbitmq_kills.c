@@ -63,10 +63,11 @@ static struct broker begin(struct rabbitmq_server *server)
         rabbitmq_make_exchange(server, "/", "events", "topic");
         rabbitmq_make_queue(server, "/", "q", "{<<\"x-queue-type\">>, longstr, <<\"quorum\">>}");
         rabbitmq_bind(server, "/", "events", "q", "#");
+        wait_until(has_leader, server, 60000, "the new queue has a leader");
         return (struct broker){.relay_keys = "",
             .sink =
                 xasprintf("rabbitmq: {servers: [\"127.0.0.1:%u\"], exchange: events", server->port),
-            .patient_keys = ", timeout: 1h, heartbeat: 0",
+            .patient_keys = ", timeout: 60s, heartbeat: 0",
             .server = server,
             .kill = kill_server,
             .restart = restart_server,

@@ -25,10 +25,41 @@
 
 #define SERVER_USER "postgres"
 
+static char *logs[16]; /* of what was started last; the oldest is overwritten */
+static unsigned n_logs;
+
+static void note_log(const char *path)
+{
+        char **place = &logs[n_logs % 16];
+
+        for (unsigned i = 0; i < 16; i++)
+                if (logs[i] != NULL && strcmp(logs[i], path) == 0)
+                        return;
+        free(*place);
+        *place = xstrdup(path);
+        n_logs++;
+}
+
+void test_show_logs(void)
+{
+        enum { SHOWN = 4000 };
+
+        for (unsigned i = 0; i < 16; i++) {
+                char *log = logs[i] != NULL ? read_file(logs[i]) : NULL;
+                size_t length = log != NULL ? strlen(log) : 0;
+
+                if (length > 0)
+                        fprintf(stderr, "end of %s:\n%s\n", logs[i],
+                            length > SHOWN ? log + length - SHOWN : log);
+                free(log);
+        }
+}
+
 void test_abort(const char *format, ...)
 {
         va_list arguments;
 
+        test_show_logs();
         va_start(arguments, format);
         fputs("test: ", stderr);
         vfprintf(stderr, format, arguments);
@@ -99,7 +130,7 @@ static void become_child(
         _exit(127);
 }
 
-void process_start(
+static void start(
     struct process *process, const char *const *argv, const char *output_path, bool unprivileged)
 {
         const char *base = strrchr(argv[0], '/');
@@ -114,6 +145,14 @@ void process_start(
                 test_abort("cannot fork for %s: %s", process->name, strerror(errno));
         if (process->pid == 0)
                 become_child(argv, output_path, &user);
+}
+
+void process_start(
+    struct process *process, const char *const *argv, const char *output_path, bool unprivileged)
+{
+        if (output_path != NULL)
+                note_log(output_path);
+        start(process, argv, output_path, unprivileged);
 }
 
 static bool reap(struct process *process, int *out_code)
@@ -172,7 +211,7 @@ int process_run(const char *const *argv, const char *output_path, bool unprivile
 {
         struct process process;
 
-        process_start(&process, argv, output_path, unprivileged);
+        start(&process, argv, output_path, unprivileged);
         return process_wait(&process, 120000);
 }
 

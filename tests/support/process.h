@@ -55,5 +55,8 @@ char *read_file(const char *path);
 /* Writes it; a reader sees the old text or the new, never a part. */
 void replace_file(const char *path, const char *text);
 
-/* Aborts the test process with a message. */
+/* Prints the ends of the logs of the last servers and relays that were started. */
+void test_show_logs(void);
+
+/* Aborts the test process with these logs and a message. */
 void test_abort(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));

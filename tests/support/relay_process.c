@@ -23,15 +23,6 @@ static const char *log_of_last_start(const struct relay_process *relay, char **o
         return strlen(*out_whole) > (size_t)relay->log_start ? *out_whole + relay->log_start : "";
 }
 
-static void abort_with_log(const struct relay_process *relay, const char *what)
-{
-        char *log = read_file(relay->log_path);
-        size_t length = strlen(log);
-
-        test_abort(
-            "%s\nend of the relay's log:\n%s", what, length > 4000 ? log + length - 4000 : log);
-}
-
 /* Reports go to files: a relay may be killed on purpose, and its exit code alone would not tell. */
 static void set_sanitizer_options(const struct relay_process *relay, const char *variable)
 {
@@ -72,7 +63,7 @@ static void check_sanitizers(const struct relay_process *relay)
         glob_t reports;
 
         if (glob(pattern, 0, NULL, &reports) == 0)
-                abort_with_log(relay, read_file(reports.gl_pathv[0]));
+                test_abort("%s", read_file(reports.gl_pathv[0]));
         free(pattern);
 }
 
@@ -146,7 +137,7 @@ static bool is_in_log(void *context)
                 return true;
         if (ended) {
                 check_sanitizers(awaited->relay);
-                abort_with_log(awaited->relay, "the relay ended while a log line was awaited");
+                test_abort("the relay ended while a log line was awaited");
         }
         return false;
 }
@@ -174,10 +165,8 @@ void relay_stop(struct relay_process *relay)
 
         process_signal(&relay->process, SIGTERM);
         code = relay_wait(relay, 60000);
-        if (code != 0) {
-                char *what = xasprintf("the relay exited with %d at SIGTERM", code);
-                abort_with_log(relay, what);
-        }
+        if (code != 0)
+                test_abort("the relay exited with %d at SIGTERM", code);
 }
 
 void relay_kill(struct relay_process *relay)
@@ -197,7 +186,7 @@ long relay_rss_kib(const struct relay_process *relay)
         status = read_file(path);
         line = strstr(status, "VmRSS:");
         if (line == NULL || sscanf(line, "VmRSS: %ld", &kib) != 1)
-                abort_with_log(relay, "the relay has no resident memory: does it run?");
+                test_abort("the relay has no resident memory: does it run?");
         free(status);
         return kib;
 }
