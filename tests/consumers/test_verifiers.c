@@ -1,6 +1,7 @@
 /*
  * Webhooks of a real relay before the verifiers that its receivers use: the packages of Standard
  * Webhooks, Svix, Stripe and GitHub (verifiers/verify.mjs), and for Python (verifiers/verify.py).
+ * And before the class of docs/consumers/csharp, whose programs nothing here could run as a whole.
  */
 #include "support/http_receiver.h"
 #include "support/postgres_expect.h"
@@ -139,5 +140,19 @@ Test(verifiers, of_python_take_each_request_and_no_changed_one)
 
         expect_said(said, "standard: verified by 2, refused ");
         expect_said(said, "svix: verified by 2, refused ");
+        free(said);
+}
+
+/* The class alone is C# that Mono compiles, too, but for `using var`. */
+Test(verifiers, of_csharp_take_each_request_and_no_changed_one)
+{
+        char *said = judge(
+            "(printf 'using %s;\n' System System.Linq System.Security.Cryptography"
+            " System.Text; sed -n '/^static class Webhook$/,/^}/{s/using "
+            "var/var/;p}' " PGCOURIER_SOURCE_FOLDER "/docs/consumers/csharp/WebhookReceiver.cs)"
+            " >Webhook.cs && mcs -warnaserror -out:verify.exe Webhook.cs " FOLDER
+            "/Verify.cs && mono verify.exe");
+
+        expect_said(said, "standard: verified by 2, refused ");
         free(said);
 }

@@ -1,7 +1,7 @@
 // Books the orders that come as webhooks: each order once, however often its event comes.
 //
 // The requests are those of a pgcourier sink of kind http with a secret (Standard Webhooks). SIGTERM
-// ends it when the requests at hand are answered. In an application of yours, copy IsSigned() and
+// ends it when the requests at hand are answered. In an application of yours, copy Webhook and
 // Process(); the body must be the bytes that came.
 //
 // Needs .NET 10. Run: dotnet run WebhookReceiver.cs
@@ -15,7 +15,6 @@ using System.Text.Json;
 using Npgsql;
 
 const string Consumer = "billing";
-const long ToleranceSeconds = 300;
 const int MaxBody = 1 << 20;
 
 string Setting(string name, string otherwise) => Environment.GetEnvironmentVariable(name) ?? otherwise;
@@ -32,20 +31,6 @@ await using var databases = NpgsqlDataSource.Create(new NpgsqlConnectionStringBu
     Host = url.Host, Port = url.Port > 0 ? url.Port : 5432, Database = url.AbsolutePath.TrimStart('/'),
     Username = user[0], Password = user.Length > 1 ? Uri.UnescapeDataString(user[1]) : null, Timeout = 5,
 });
-
-// Whether one of the signatures is that of our secret, for these bytes and about this time.
-bool IsSigned(IHeaderDictionary headers, byte[] body)
-{
-    string id = headers[prefix + "id"].ToString(), sentAt = headers[prefix + "timestamp"].ToString();
-    var now = DateTimeOffset.UtcNow.ToUnixTimeSeconds();
-    if (!long.TryParse(sentAt, out var seconds) || seconds < now - ToleranceSeconds || seconds > now + ToleranceSeconds)
-        return false;
-    byte[] signed = [.. Encoding.UTF8.GetBytes($"{id}.{sentAt}."), .. body];
-    var wanted = Encoding.UTF8.GetBytes("v1," + Convert.ToBase64String(HMACSHA256.HashData(key, signed)));
-    // While the sender changes its secret, there are two. FixedTimeEquals() compares in constant time.
-    return headers[prefix + "signature"].ToString().Split(' ')
-        .Any(given => CryptographicOperations.FixedTimeEquals(Encoding.UTF8.GetBytes(given), wanted));
-}
 
 // The change. It need not be idempotent.
 async Task Book(NpgsqlConnection database, byte[] body)
@@ -74,8 +59,9 @@ async Task<int> Answer(HttpRequest request)
     using var buffer = new MemoryStream();
     await request.Body.CopyToAsync(buffer); // Kestrel answers 413 to a longer body
     var body = buffer.ToArray();
-    if (!IsSigned(request.Headers, body)) return 401;
-    var id = request.Headers[prefix + "id"].ToString();
+    string Header(string name) => request.Headers[prefix + name].ToString();
+    var id = Header("id");
+    if (!Webhook.IsSigned(key, id, Header("timestamp"), Header("signature"), body)) return 401;
     try
     {
         await using var database = await databases.OpenConnectionAsync();
@@ -102,3 +88,22 @@ application.MapPost("/{**path}", async (HttpContext context) =>
     context.Response.StatusCode = await Answer(context.Request);
 });
 application.Run($"http://127.0.0.1:{Setting("PORT", "8480")}");
+
+static class Webhook
+{
+    const long ToleranceSeconds = 300;
+
+    // Whether one of the signatures is that of our secret, for these bytes and about this time.
+    public static bool IsSigned(byte[] key, string id, string sentAt, string signatures, byte[] body)
+    {
+        var now = DateTimeOffset.UtcNow.ToUnixTimeSeconds();
+        if (!long.TryParse(sentAt, out var seconds) || seconds < now - ToleranceSeconds || seconds > now + ToleranceSeconds)
+            return false;
+        using var mac = new HMACSHA256(key);
+        var signed = Encoding.UTF8.GetBytes($"{id}.{sentAt}.").Concat(body).ToArray();
+        var wanted = Encoding.UTF8.GetBytes("v1," + Convert.ToBase64String(mac.ComputeHash(signed)));
+        // While the sender changes its secret, there are two. FixedTimeEquals() compares in constant time.
+        return signatures.Split(' ')
+            .Any(given => CryptographicOperations.FixedTimeEquals(Encoding.UTF8.GetBytes(given), wanted));
+    }
+}
