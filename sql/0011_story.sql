@@ -1,5 +1,13 @@
 -- pgcourier schema, version 11: what happened: attempts, how each receiver is, the way of one event.
 
+-- A time for people and programs: RFC 3339 in UTC, with so many digits of a second; NULL if it is none, or infinite.
+-- Everything that pgcourier prints as JSON has its times from here, whatever the session's time zone.
+CREATE FUNCTION courier.utc(moment timestamptz, digits integer DEFAULT 6) RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN pg_catalog.to_char(moment AT TIME ZONE 'UTC',
+  'YYYY-MM-DD"T"HH24:MI:SS' || CASE WHEN digits > 0 THEN '.FF' || digits::text ELSE '' END || '"Z"');
+COMMENT ON FUNCTION courier.utc(timestamptz, integer) IS 'A time as RFC 3339 in UTC, as pgcourier prints it';
+
 -- Attempts that a relay made: those of sinks with `attempts: failures` or `all`. Nothing that delivers
 -- reads them. They are written with the settle that comes next. Attempts of one lane that ended alike are one
 -- row, a pack, with an array for each of what differs: so a thousand deliveries cost little more than one. A

@@ -50,7 +50,7 @@ static char *copy_of(const json_t *object, const char *name)
         return text != NULL ? xstrdup(text) : NULL;
 }
 
-/* "2026-11-27T10:00:00.123456+00:00" without what is below a second; the session's zone is UTC. */
+/* "2026-11-27T10:00:00.123456Z" without what is below a second. */
 static char *time_of(const json_t *object, const char *name)
 {
         const char *text = json_string_value(json_object_get(object, name));

@@ -11,16 +11,15 @@
 /* The members of the JSON objects: what is in the lists, and what `show` has besides. */
 #define FIELDS                                                                                     \
         "id, sink, lane, " RECEIVER                                                                \
-        " AS receiver, target, reason, attempts, error, to_char(died_at " AS_UTC ") AS died_at,"   \
-        " first_error, to_char(first_failed_at " AS_UTC ") AS first_failed_at, is_redriven,"       \
+        " AS receiver, target, reason, attempts, error, courier.utc(died_at) AS died_at,"          \
+        " first_error, courier.utc(first_failed_at) AS first_failed_at, is_redriven,"              \
         " outbox_id, event_id, " SOURCE                                                            \
-        " AS source, source_key, topic, key, type, to_char(created_at " AS_UTC ") AS created_at"
+        " AS source, source_key, topic, key, type, courier.utc(created_at) AS created_at"
 #define BASE64        "translate(encode(data, 'base64'), E'\\n', '')"
 #define PAYLOAD_BYTES "octet_length(coalesce(convert_to(payload::text, 'UTF8'), data))"
 
 static const char list_sql[] =
-    "SELECT id, sink, " RECEIVER ", topic, key, reason, attempts, to_char(died_at " AS_UTC_SECONDS
-    "), error"
+    "SELECT id, sink, " RECEIVER ", topic, key, reason, attempts, courier.utc(died_at, 0), error"
     " FROM courier.dead_letter"
     " WHERE " MATCHES " AND id > $9::bigint ORDER BY id LIMIT $10::bigint";
 
@@ -47,12 +46,12 @@ static const char show_sql[] =
     " ('id', id::text), ('sink', sink), ('lane', lane::text),"
     " ('receiver', " RECEIVER "), ('target', target),"
     " ('reason', reason), ('attempts', attempts::text), ('error', error),"
-    " ('died_at', to_char(died_at " AS_UTC ")), ('first_error', first_error),"
-    " ('first_failed_at', to_char(first_failed_at " AS_UTC ")),"
+    " ('died_at', courier.utc(died_at)), ('first_error', first_error),"
+    " ('first_failed_at', courier.utc(first_failed_at)),"
     " ('is_redriven', is_redriven::text), ('outbox_id', outbox_id::text),"
     " ('event_id', event_id::text), ('source', " SOURCE "), ('source_key', source_key),"
     " ('topic', topic), ('key', key), ('type', type),"
-    " ('created_at', to_char(created_at " AS_UTC ")), ('headers', headers::text),"
+    " ('created_at', courier.utc(created_at)), ('headers', headers::text),"
     " ('payload_bytes', " PAYLOAD_BYTES "::text), ('payload', payload::text),"
     " ('data_base64', " BASE64 ")) AS field (name, value)"
     " WHERE id = $1::bigint";

@@ -212,8 +212,8 @@ static bool find(struct blocking_conn *conn, struct followed *out_followed, stru
 static bool read_clock(
     struct blocking_conn *conn, struct followed *out_followed, struct error *error)
 {
-        struct rows *rows = blocking_conn_query(
-            conn, "SELECT to_char(clock_timestamp() " AS_UTC ")", NULL, 0, error);
+        struct rows *rows =
+            blocking_conn_query(conn, "SELECT courier.utc(clock_timestamp())", NULL, 0, error);
 
         if (rows == NULL)
                 return false;

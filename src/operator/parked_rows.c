@@ -22,22 +22,21 @@
 
 #define RECEIVER SELECTION_RECEIVER("parked")
 
-static const char list_sql[] =
-    "SELECT outbox_id, sink, lane, " RECEIVER ", topic, key,"
-    " state || CASE WHEN skip THEN ', skip' ELSE '' END, attempts,"
-    " CASE WHEN state <> 'blocked' THEN to_char(due_at " AS_UTC_SECONDS ") END,"
-    " last_error" PAGE IN_ORDER;
+static const char list_sql[] = "SELECT outbox_id, sink, lane, " RECEIVER ", topic, key,"
+                               " state || CASE WHEN skip THEN ', skip' ELSE '' END, attempts,"
+                               " CASE WHEN state <> 'blocked' THEN courier.utc(due_at, 0) END,"
+                               " last_error" PAGE IN_ORDER;
 
 static const char list_json_sql[] =
     "SELECT outbox_id, sink, lane, (SELECT row_to_json(line) FROM (SELECT"
     "  sink, lane, " RECEIVER " AS receiver, outbox_id, state,"
-    "  CASE WHEN state <> 'blocked' THEN to_char(due_at " AS_UTC ") END AS due_at,"
+    "  CASE WHEN state <> 'blocked' THEN courier.utc(due_at) END AS due_at,"
     "  attempts, extract(epoch FROM retried_for)::float8 AS retried_seconds,"
-    "  first_error, to_char(first_failed_at " AS_UTC ") AS first_failed_at,"
-    "  last_error, to_char(last_failed_at " AS_UTC ") AS last_failed_at,"
-    "  is_redriven, skip, to_char(parked_at " AS_UTC ") AS parked_at,"
+    "  first_error, courier.utc(first_failed_at) AS first_failed_at,"
+    "  last_error, courier.utc(last_failed_at) AS last_failed_at,"
+    "  is_redriven, skip, courier.utc(parked_at) AS parked_at,"
     "  position, event_id, courier.tap_table(source) AS source, source_key, topic, key, type,"
-    "  to_char(created_at " AS_UTC ") AS created_at) AS line)" PAGE IN_ORDER;
+    "  courier.utc(created_at) AS created_at) AS line)" PAGE IN_ORDER;
 
 /* The keys of blocked deliveries that match, each with the delivery that it waits for. */
 #define BLOCKED                                                                                    \
@@ -52,19 +51,18 @@ static const char list_json_sql[] =
 
 #define BLOCKED_RECEIVER SELECTION_RECEIVER("blocked")
 
-static const char blocked_sql[] =
-    "SELECT blocked.sink, " BLOCKED_RECEIVER ", blocked.key, waiting,"
-    " head.outbox_id, head.attempts, to_char(head.due_at " AS_UTC_SECONDS "),"
-    " head.last_error" BLOCKED;
+static const char blocked_sql[] = "SELECT blocked.sink, " BLOCKED_RECEIVER ", blocked.key, waiting,"
+                                  " head.outbox_id, head.attempts, courier.utc(head.due_at, 0),"
+                                  " head.last_error" BLOCKED;
 
 static const char blocked_json_sql[] =
     "SELECT (SELECT row_to_json(line) FROM (SELECT"
     "  blocked.sink, blocked.lane, " BLOCKED_RECEIVER " AS receiver, blocked.key,"
-    "  waiting, to_char(since " AS_UTC ") AS waiting_since,"
+    "  waiting, courier.utc(since) AS waiting_since,"
     "  head.outbox_id AS behind_outbox_id, head.event_id AS behind_event_id,"
     "  head.topic AS behind_topic, head.attempts,"
-    "  to_char(head.due_at " AS_UTC ") AS due_at, head.last_error,"
-    "  to_char(head.first_failed_at " AS_UTC ") AS first_failed_at) AS line)" BLOCKED;
+    "  courier.utc(head.due_at) AS due_at, head.last_error,"
+    "  courier.utc(head.first_failed_at) AS first_failed_at) AS line)" BLOCKED;
 
 static const char count_sql[] =
     "WITH matching AS (SELECT outbox_id, state FROM courier.parked WHERE " MATCHES IN_ORDER ")"

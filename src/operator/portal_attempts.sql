@@ -23,11 +23,12 @@ pack AS MATERIALIZED (
 SELECT link.id, link.can_manage, link.name, link.sink, json_build_object(
   'attempts', coalesce((
     SELECT json_agg(row_to_json(line)) FROM (
-      SELECT 'epoch'::timestamptz + (a.pack_us + a.after_us) * interval '1 us' AS at, a.id AS event, o.event_id, o.topic,
-             o.type, a.number, a.took_us / 1e6 AS took, a.outcome, a.status, courier.words_for_owner(a.answer) AS answer
+      SELECT courier.utc('epoch'::timestamptz + (a.pack_us + a.after_us) * interval '1 us') AS at, a.id AS event,
+             o.event_id, o.topic, o.type, a.number, a.took_us / 1e6 AS took, a.outcome, a.status,
+             courier.words_for_owner(a.answer) AS answer
       FROM page AS a
       LEFT JOIN LATERAL (SELECT o.event_id, o.topic, o.type FROM courier.outbox AS o WHERE o.id = a.id LIMIT 1) AS o ON true
-      WHERE a.nth <= 50 ORDER BY 1 DESC, a.id DESC) AS line), '[]'),
+      WHERE a.nth <= 50 ORDER BY a.pack_us + a.after_us DESC, a.id DESC) AS line), '[]'),
   'next', (SELECT concat_ws('.', last.pack_us, last.first_id, last.id) FROM page AS last
            WHERE last.nth = 50 AND (SELECT count(*) FROM page) > 50))
 FROM link

@@ -17,12 +17,12 @@ given AS MATERIALIZED (
     WHERE d.outbox_id = given.id AND d.sink = link.sink AND d.lane = link.receiver ORDER BY d.id DESC LIMIT 1) AS d
 ), attempt AS MATERIALIZED (
   SELECT a.* FROM link CROSS JOIN given CROSS JOIN LATERAL (
-    SELECT p.at + each.after_us * interval '1 us' AS at, p.number, each.took_us / 1e6 AS took, p.outcome, p.status,
+    SELECT courier.utc(p.at + each.after_us * interval '1 us') AS at, p.number, each.took_us / 1e6 AS took, p.outcome, p.status,
            courier.words_for_owner(p.answer) AS answer
     FROM courier.attempt_pack AS p, unnest(p.ids, p.after_us, p.took_us) AS each (id, after_us, took_us)
     WHERE p.lane = link.receiver AND p.sink = link.sink AND p.first_id <= given.id
       AND p.last_id BETWEEN given.id AND given.id + 9999 AND each.id = given.id
-    ORDER BY 1 DESC LIMIT 50) AS a
+    ORDER BY p.at + each.after_us * interval '1 us' DESC LIMIT 50) AS a
 ), taken AS MATERIALIZED (
   SELECT t.id FROM link CROSS JOIN given CROSS JOIN LATERAL courier.events_taken(link.receiver, ARRAY[given.id]) AS t (id)
   UNION SELECT given.id FROM given
@@ -37,7 +37,8 @@ given AS MATERIALIZED (
   ORDER BY place LIMIT 1
 )
 SELECT link.id, link.can_manage, link.name, link.sink, (SELECT row_to_json(line) FROM (
-  SELECT event.id AS event, event.event_id, event.topic, event.type, event.key, event.created_at,
+  SELECT event.id AS event, event.event_id, event.topic, event.type, event.key,
+         courier.utc(event.created_at) AS created_at,
          left(event.payload::text, 65536) AS payload, octet_length(coalesce(convert_to(event.payload::text, 'UTF8'), event.data)) AS payload_bytes,
          translate(encode(substring(event.data FROM 1 FOR 49152), 'base64'), E'\n', '') AS data_base64,
          CASE WHEN stays.state = 'retry' THEN 'retrying' WHEN stays.state IS NOT NULL THEN 'waiting'
@@ -47,7 +48,7 @@ SELECT link.id, link.can_manage, link.name, link.sink, (SELECT row_to_json(line)
               WHEN courier.has_passed(c.from_snapshot, c.until_snapshot, c.last_id, event.id, event.txid) THEN 'delivered'
               ELSE 'waiting' END AS state,
          courier.words_for_owner(coalesce(stays.last_error, died.error)) AS error, died.reason,
-         CASE WHEN stays.state <> 'blocked' THEN stays.due_at END AS next_at,
+         courier.utc(CASE WHEN stays.state <> 'blocked' THEN stays.due_at END) AS next_at,
          coalesce((SELECT json_agg(row_to_json(a)) FROM attempt AS a), '[]') AS attempts
   FROM event
   LEFT JOIN LATERAL (

@@ -26,14 +26,14 @@ seen AS MATERIALIZED (
 SELECT link.id, link.can_manage, link.name, link.sink, json_build_object(
   'events', coalesce((
     SELECT json_agg(row_to_json(line)) FROM (
-      SELECT o.id AS event, o.event_id, o.topic, o.type, o.created_at,
+      SELECT o.id AS event, o.event_id, o.topic, o.type, courier.utc(o.created_at) AS created_at,
              CASE WHEN p.state = 'retry' THEN 'retrying' WHEN p.state IS NOT NULL THEN 'waiting'
                   WHEN d.error IS NOT NULL THEN 'failed'
                   WHEN courier.has_passed(c.from_snapshot, c.until_snapshot, c.last_id, o.id, o.txid) THEN 'delivered'
                   ELSE 'waiting' END AS state,
              coalesce(p.attempts, d.attempts) AS attempts,
              courier.words_for_owner(coalesce(p.last_error, d.error)) AS error,
-             CASE WHEN p.state <> 'blocked' THEN p.due_at END AS next_at
+             courier.utc(CASE WHEN p.state <> 'blocked' THEN p.due_at END) AS next_at
       FROM page
       CROSS JOIN LATERAL (SELECT * FROM courier.outbox AS o WHERE o.id = page.id LIMIT 1) AS o
       LEFT JOIN LATERAL (

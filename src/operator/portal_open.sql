@@ -19,7 +19,8 @@ stays AS (
 )
 SELECT link.id, link.can_manage, link.name, link.sink, json_build_object('events', coalesce((
   SELECT json_agg(row_to_json(line)) FROM (
-    SELECT event, event_id, topic, type, created_at, state, attempts, error, at, next_at
+    SELECT event, event_id, topic, type, courier.utc(created_at) AS created_at, state, attempts, error,
+           courier.utc(at) AS at, courier.utc(next_at) AS next_at
     FROM (SELECT * FROM stays UNION ALL SELECT * FROM died) AS its
     ORDER BY kind, state = 'retrying' DESC, place) AS line), '[]'))
 FROM link

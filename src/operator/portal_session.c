@@ -71,12 +71,12 @@ static const struct pg_statement statements[] = {
         .n_params = 2},
     /* Locked, so that its name is still its own when courier.rotate_secret() gets that. */
     [PORTAL_SECRET] = {.name = "secret",
-        .sql =
-            LINK ", its AS MATERIALIZED (SELECT r.name FROM link"
-                 "  JOIN courier.receiver AS r ON r.id = link.receiver"
-                 "  WHERE link.can_manage FOR UPDATE OF r)" WHOSE
-                 "(SELECT json_build_object('secret', courier.rotate_secret(its.name, '24 hours'),"
-                 "  'old_until', clock_timestamp() + interval '24 hours') FROM its) FROM link",
+        .sql = LINK
+        ", its AS MATERIALIZED (SELECT r.name FROM link"
+        "  JOIN courier.receiver AS r ON r.id = link.receiver"
+        "  WHERE link.can_manage FOR UPDATE OF r)" WHOSE
+        "(SELECT json_build_object('secret', courier.rotate_secret(its.name, '24 hours'),"
+        "  'old_until', courier.utc(clock_timestamp() + interval '24 hours')) FROM its) FROM link",
         .n_params = 1},
 };
 enum {

@@ -20,11 +20,17 @@ WITH chosen AS MATERIALIZED (
          OR r.state = 'active' AND $3 = CASE WHEN r.failing_since IS NULL THEN 'active' ELSE 'failing' END)
   ORDER BY place LIMIT $4::bigint OFFSET coalesce($5::bigint, 0)
 )
-SELECT row_to_json(s), chosen.total, s.name, s.sink,
+SELECT (SELECT row_to_json(line) FROM (
+         SELECT s.sink, s.name, s.lane, s.state, s.state_reason, courier.utc(s.state_since) AS state_since,
+                courier.utc(s.failing_since) AS failing_since, courier.utc(s.last_delivered_at) AS last_delivered_at,
+                s.rate, s.p50, s.p99, courier.utc(s.last_failed_at) AS last_failed_at, s.last_status, s.last_error,
+                s.waiting, s.waiting_is_exact, courier.utc(s.waiting_since) AS waiting_since, s.retrying,
+                courier.utc(s.next_at) AS next_at, s.blocked, s.blocked_keys, s.delayed, s.dead, s.is_served, s.url,
+                s.topics, s.types, s.filter, s.rate_limit, s.burst, s.concurrency, s.start, s.description,
+                courier.utc(s.created_at) AS created_at) AS line), chosen.total, s.name, s.sink,
        CASE WHEN s.state = 'active' AND s.failing_since IS NOT NULL THEN 'failing' ELSE s.state END,
-       to_char(coalesce(CASE WHEN s.state = 'active' THEN s.failing_since ELSE s.state_since END)
-               AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
-       to_char(s.last_delivered_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
+       courier.utc(CASE WHEN s.state = 'active' THEN s.failing_since ELSE s.state_since END, 0),
+       courier.utc(s.last_delivered_at, 0),
        CASE WHEN s.waiting_is_exact THEN '' ELSE '~' END || s.waiting,
        s.retrying, s.dead, array_to_string(s.topics, ','), s.url,
        coalesce(s.state_reason,

@@ -51,29 +51,29 @@ static const char show_sql[] =
     " ('rate_limit', CASE WHEN r.rate > 0 THEN r.rate::text ELSE 'none' END),"
     " ('burst', CASE WHEN r.burst > 0 THEN r.burst::text END), ('state', r.state),"
     " ('state_reason', r.state_reason),"
-    " ('state_since', to_char(r.state_since " AS_UTC_SECONDS ")),"
-    " ('failing_since', to_char(r.failing_since " AS_UTC_SECONDS ")),"
+    " ('state_since', courier.utc(r.state_since, 0)),"
+    " ('failing_since', courier.utc(r.failing_since, 0)),"
     " ('served', CASE WHEN s.is_served THEN 'yes' ELSE 'no relay serves its sink' END),"
     " ('waiting', CASE WHEN w.is_exact THEN w.events::text ELSE 'about ' || w.events END),"
-    " ('waiting_since', to_char(w.since " AS_UTC_SECONDS ")),"
-    " ('retrying', s.retrying::text), ('next_at', to_char(s.next_at " AS_UTC_SECONDS ")),"
+    " ('waiting_since', courier.utc(w.since, 0)),"
+    " ('retrying', s.retrying::text), ('next_at', courier.utc(s.next_at, 0)),"
     " ('blocked', CASE WHEN s.blocked > 0 THEN s.blocked || ' of ' || s.blocked_keys"
     "   || CASE s.blocked_keys WHEN 1 THEN ' key' ELSE ' keys' END END),"
     " ('delayed', nullif(s.delayed, 0)::text), ('dead', s.dead::text),"
-    " ('last_delivered_at', to_char(s.last_delivered_at " AS_UTC_SECONDS ")),"
+    " ('last_delivered_at', courier.utc(s.last_delivered_at, 0)),"
     " ('pace', CASE WHEN s.rate > 0 THEN round(s.rate::numeric, 2) || '/s, P50 '"
     "   || round((s.p50 * 1000)::numeric, 1) || ' ms, P99 ' || round((s.p99 * 1000)::numeric, 1)"
     "   || ' ms' END),"
-    " ('last_failed_at', to_char(s.last_failed_at " AS_UTC_SECONDS ")),"
+    " ('last_failed_at', courier.utc(s.last_failed_at, 0)),"
     " ('last_status', s.last_status::text), ('last_error', s.last_error),"
-    " ('created_at', to_char(r.created_at " AS_UTC_SECONDS ")),"
+    " ('created_at', courier.utc(r.created_at, 0)),"
     " ('secret', CASE WHEN $2 THEN r.secret END),"
     " ('old_secrets', CASE WHEN $2 THEN nullif(array_to_string(r.old_secrets, ' '), '') END),"
-    " ('old_secrets_until', to_char(r.old_secrets_until " AS_UTC_SECONDS "))"
+    " ('old_secrets_until', courier.utc(r.old_secrets_until, 0))"
     ") AS field (name, value) WHERE r.name = $1::text";
 
 static const char attempts_sql[] =
-    "SELECT to_char(a.at " AS_UTC "), a.outbox_id, a.number, a.outcome,"
+    "SELECT courier.utc(a.at), a.outbox_id, a.number, a.outcome,"
     " round(a.took_us / 1000.0, 1) || ' ms', a.status, a.answer"
     " FROM courier.receiver AS r, courier.newest_attempts(r.id, $2::integer) AS a"
     " WHERE r.name = $1::text ORDER BY a.at DESC";
@@ -89,7 +89,7 @@ static const char rotate_sql[] =
     "SELECT courier.rotate_secret($1::text, $2::bigint * interval '1 millisecond',"
     "  coalesce($3::text, courier.new_secret())),"
     " CASE WHEN $2::bigint > 0 THEN"
-    "  to_char((now() + $2::bigint * interval '1 millisecond') " AS_UTC_SECONDS ") END";
+    "  courier.utc(now() + $2::bigint * interval '1 millisecond', 0) END";
 
 struct rows *receiver_add(
     struct blocking_conn *conn, const char *const *values, bool as_json, struct error *error)
@@ -301,11 +301,11 @@ struct rows *receiver_names(struct blocking_conn *conn, struct error *error)
 }
 
 #define LINK_COLUMNS                                                                               \
-        "l.id, to_char(l.expires_at " AS_UTC_SECONDS "),"                                          \
+        "l.id, courier.utc(l.expires_at, 0),"                                                      \
         " CASE WHEN l.can_manage THEN 'yes' ELSE 'no' END,"                                        \
-        " to_char(l.created_at " AS_UTC_SECONDS "),"                                               \
-        " json_build_object('id', l.id, 'expires_at', to_char(l.expires_at " AS_UTC_SECONDS "),"   \
-        "  'can_manage', l.can_manage, 'created_at', to_char(l.created_at " AS_UTC_SECONDS "))"
+        " courier.utc(l.created_at, 0),"                                                           \
+        " json_build_object('id', l.id, 'expires_at', courier.utc(l.expires_at, 0),"               \
+        "  'can_manage', l.can_manage, 'created_at', courier.utc(l.created_at, 0))"
 
 struct rows *receiver_link_add(struct blocking_conn *conn, const char *name, const char *token_hash,
     bool can_manage, int64_t for_ms, struct error *error)

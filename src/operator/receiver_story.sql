@@ -7,15 +7,19 @@ SELECT (SELECT row_to_json(line) FROM (
          CASE WHEN $3 THEN r.headers
               ELSE coalesce((SELECT jsonb_object_agg(key, '...') FROM jsonb_each(r.headers)), '{}') END AS headers,
          s.topics, s.types, s.filter, s.start, s.concurrency, s.rate_limit, s.burst,
-         s.state, s.state_reason, s.state_since, s.failing_since, s.is_served,
-         s.last_delivered_at, s.rate, s.p50, s.p99, s.last_failed_at, s.last_status, s.last_error,
-         waiting.events AS waiting, waiting.is_exact AS waiting_is_exact, waiting.since AS waiting_since,
-         s.retrying, s.next_at, s.blocked, s.blocked_keys, s.delayed, s.dead, s.created_at,
+         s.state, s.state_reason, courier.utc(s.state_since) AS state_since,
+         courier.utc(s.failing_since) AS failing_since, s.is_served,
+         courier.utc(s.last_delivered_at) AS last_delivered_at, s.rate, s.p50, s.p99,
+         courier.utc(s.last_failed_at) AS last_failed_at, s.last_status, s.last_error,
+         waiting.events AS waiting, waiting.is_exact AS waiting_is_exact,
+         courier.utc(waiting.since) AS waiting_since,
+         s.retrying, courier.utc(s.next_at) AS next_at, s.blocked, s.blocked_keys, s.delayed, s.dead,
+         courier.utc(s.created_at) AS created_at,
          CASE WHEN $3 THEN r.secret END AS secret, CASE WHEN $3 THEN r.old_secrets END AS old_secrets,
-         r.old_secrets_until,
+         courier.utc(r.old_secrets_until) AS old_secrets_until,
          coalesce((
            SELECT json_agg(row_to_json(a)) FROM (
-             SELECT a.at, a.outbox_id, o.event_id, o.topic, o.key, o.type, a.number, a.took_us / 1e6 AS took,
+             SELECT courier.utc(a.at) AS at, a.outbox_id, o.event_id, o.topic, o.key, o.type, a.number, a.took_us / 1e6 AS took,
                     a.outcome, a.status, a.answer
              FROM courier.newest_attempts(r.id, $2::integer) AS a
              LEFT JOIN LATERAL (SELECT event_id, topic, key, type FROM courier.outbox WHERE outbox.id = a.outbox_id LIMIT 1)

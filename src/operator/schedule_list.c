@@ -7,19 +7,18 @@
 #define PEOPLE   "SET intervalstyle = 'postgres_verbose'"
 #define PROGRAMS "SET intervalstyle = 'iso_8601'"
 
-static const char list_sql[] =
-    "SELECT name,"
-    " CASE WHEN at IS NULL THEN 'every ' || ltrim(every::text, '@ ')"
-    " ELSE 'at ' || regexp_replace(at::text, ':00$', '')"
-    " || coalesce(' ' || array_to_string(days, ','), '') END"
-    " || CASE WHEN time_zone = 'UTC' THEN '' ELSE ' ' || time_zone END,"
-    " to_char(next_at " AS_UTC_SECONDS "), to_char(last_at " AS_UTC_SECONDS "),"
-    " topic, missed, last_error FROM courier.schedule ORDER BY name";
+static const char list_sql[] = "SELECT name,"
+                               " CASE WHEN at IS NULL THEN 'every ' || ltrim(every::text, '@ ')"
+                               " ELSE 'at ' || regexp_replace(at::text, ':00$', '')"
+                               " || coalesce(' ' || array_to_string(days, ','), '') END"
+                               " || CASE WHEN time_zone = 'UTC' THEN '' ELSE ' ' || time_zone END,"
+                               " courier.utc(next_at, 0), courier.utc(last_at, 0),"
+                               " topic, missed, last_error FROM courier.schedule ORDER BY name";
 
 static const char list_json_sql[] =
     "SELECT (SELECT row_to_json(line) FROM (SELECT name, every, at, days, time_zone,"
-    " to_char(starting " AS_UTC ") AS starting, to_char(next_at " AS_UTC ") AS next_at,"
-    " to_char(last_at " AS_UTC ") AS last_at, topic, missed, last_error) AS line)"
+    " courier.utc(starting) AS starting, courier.utc(next_at) AS next_at,"
+    " courier.utc(last_at) AS last_at, topic, missed, last_error) AS line)"
     " FROM courier.schedule ORDER BY name";
 
 struct rows *schedule_list(struct blocking_conn *conn, bool as_json, struct error *error)

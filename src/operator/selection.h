@@ -78,8 +78,3 @@ static inline void selection_fill(
         "CASE WHEN " table ".lane <> 0 THEN coalesce("                                             \
         "(SELECT e.name FROM courier.receiver AS e"                                                \
         " WHERE e.sink = " table ".sink AND e.id = " table ".lane), '#' || " table ".lane) END"
-
-/* Behind a time within to_char(): RFC 3339 in UTC, with microseconds; and to the second, for
- * people. */
-#define AS_UTC         "AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'"
-#define AS_UTC_SECONDS "AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"'"

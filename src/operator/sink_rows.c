@@ -26,7 +26,7 @@
 
 static const char cursors_sql[] =
     "SELECT c.sink, c.lane, " CURSOR_RECEIVER ", place.reached, lag.behind,"
-    " to_char(c.settled_at " AS_UTC_SECONDS "),"
+    " courier.utc(c.settled_at, 0),"
     " 'pid ' || owner.pid || coalesce(' (' || nullif(owner.application_name, '') || ')', ''),"
     " CASE WHEN judged.is_orphan THEN 'ORPHAN'"
     "   WHEN NOT judged.is_orphan AND c.sink <> 'courier.marks' THEN 'yes' END,"
@@ -35,7 +35,7 @@ static const char cursors_sql[] =
 static const char cursors_json_sql[] =
     "SELECT (SELECT row_to_json(line) FROM (SELECT"
     "  c.sink, c.lane, " CURSOR_RECEIVER " AS receiver, place.reached, lag.behind,"
-    "  to_char(c.settled_at " AS_UTC ") AS settled_at,"
+    "  courier.utc(c.settled_at) AS settled_at,"
     "  CASE WHEN owner.pid IS NOT NULL THEN json_build_object('pid', owner.pid,"
     "    'application_name', owner.application_name, 'client', host(owner.client_addr))"
     "  END AS owner,"
@@ -119,7 +119,7 @@ bool cursors_drop(struct blocking_conn *conn, const char *sink, int lane, struct
 
 #define MAX_REASON_BYTES 500
 
-#define PAUSE_COLUMNS " sink, by, to_char(paused_at " AS_UTC_SECONDS "), reason"
+#define PAUSE_COLUMNS " sink, by, courier.utc(paused_at, 0), reason"
 
 static const char pauses_sql[] =
     "SELECT" PAUSE_COLUMNS
@@ -127,7 +127,7 @@ static const char pauses_sql[] =
 
 static const char pauses_json_sql[] =
     "SELECT (SELECT row_to_json(line) FROM (SELECT sink, by, reason,"
-    " to_char(paused_at " AS_UTC ") AS paused_at) AS line)"
+    " courier.utc(paused_at) AS paused_at) AS line)"
     " FROM courier.pause WHERE $1::text IS NULL OR sink = $1 ORDER BY sink, by";
 
 /* xmax is 0 in a row that was inserted, not updated. */

@@ -199,9 +199,9 @@ WITH RECURSIVE moment AS MATERIALIZED (
     'retrying', coalesce(n_retrying, 0), 'unfinished', coalesce(n_unfinished, 0), 'blocked', coalesce(n_blocked, 0),
     'delayed', coalesce(n_delayed, 0), 'dead', least(dead.n, 10000),
     'counts_are_exact', coalesce(parked_counts.n, 0) < 10000 AND dead.n <= 10000,
-    'next_retry_at', to_char(next_retry_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+    'next_retry_at', courier.utc(next_retry_at, 3),
     'pauses', (SELECT coalesce(json_agg(json_build_object('by', by, 'reason', reason, 'since',
-                 to_char(paused_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')) ORDER BY by), '[]')
+                 courier.utc(paused_at, 3)) ORDER BY by), '[]')
                FROM courier.pause WHERE pause.sink = sinks.sink),
     -- What the relay that delivers noted of the sink, where it is not what is asked about.
     'settings_differ', (SELECT string_agg(format('%s: %s there, %s here', part, coalesce(theirs, 'none'),
@@ -223,7 +223,7 @@ WITH RECURSIVE moment AS MATERIALIZED (
          'paused', count(*) FILTER (WHERE state = 'paused'))
        FROM courier.receiver WHERE receiver.sink = sinks.sink) END,
     'holds_outbox', EXISTS (SELECT FROM needs_it WHERE needs_it.sink = sinks.sink),
-    'settled_at', to_char(settled.at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+    'settled_at', courier.utc(settled.at, 3),
     'settled_age', greatest(0, round(extract(epoch FROM moment.at - settled.at)::numeric, 3))) AS document
   FROM moment, sinks
   JOIN counted USING (sink)
@@ -343,7 +343,7 @@ WITH RECURSIVE moment AS MATERIALIZED (
   LEFT JOIN unmarked_of_taps ON source = taps.id
 )
 SELECT json_build_object(
-  'now', to_char(moment.at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+  'now', courier.utc(moment.at, 3),
   'source', json_build_object(
     'database', current_database(),
     'server', CASE WHEN inet_server_addr() IS NULL THEN 'unix socket, port ' || current_setting('port')
@@ -374,17 +374,17 @@ SELECT json_build_object(
     'owner_pid', (SELECT min(pid) FROM owners JOIN sinks USING (sink)),
     'foreign_locks', (SELECT coalesce(json_agg(json_build_object('pid', pid, 'user', usename,
         'application_name', application_name,
-        'since', to_char(backend_start AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+        'since', courier.utc(backend_start, 3),
         'locks', n, 'sinks', coalesce(sinks, '{}'), 'maintenance', has_maintenance, 'doorbell', has_doorbell)
         ORDER BY n DESC, pid), '[]') FROM strangers)),
   'sinks', (SELECT coalesce(json_object_agg(sink, document ORDER BY sink), '{}') FROM sink_rows),
   'blocked_keys', (SELECT coalesce(json_agg(json_build_object(
       'sink', sink, 'lane', lane, 'key', key, 'waiting', waiting, 'behind_id', outbox_id,
-      'since', to_char(first_failed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
-      'next_retry_at', to_char(nullif(due_at, 'infinity') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+      'since', courier.utc(first_failed_at, 3),
+      'next_retry_at', courier.utc(due_at, 3),
       'error', last_error) ORDER BY waiting DESC, sink, lane, key), '[]') FROM blocked_keys),
   'orphans', (SELECT coalesce(json_agg(json_build_object('sink', sink, 'lanes', lanes, 'behind', behind,
-      'settled_at', to_char(settled_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')) ORDER BY sink), '[]')
+      'settled_at', courier.utc(settled_at, 3)) ORDER BY sink), '[]')
     FROM orphans),
   'unserved', (SELECT coalesce(json_agg(json_build_object('sink', sink, 'receivers', receivers, 'first', first)
                                         ORDER BY sink), '[]') FROM unserved),
@@ -413,10 +413,10 @@ SELECT json_build_object(
                      FROM unread_by_marker),
       'waits_for', (SELECT coalesce(json_agg(json_build_object('sink', sink, 'receiver', receiver, 'events', n,
           'is_there', lane IS NOT NULL,
-          'since', to_char(since AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')) ORDER BY awaited_by_marks.since),
+          'since', courier.utc(since, 3)) ORDER BY awaited_by_marks.since),
           '[]') FROM awaited_by_marks),
       'failing', (SELECT coalesce(json_agg(json_build_object('attachment', name, 'table', relation_name, 'rows', n,
-          'since', to_char(since AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), 'error', error)
+          'since', courier.utc(since, 3), 'error', error)
           ORDER BY failing_marks.since), '[]') FROM failing_marks)) END
     FROM unmarked))
 FROM moment

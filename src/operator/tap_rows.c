@@ -121,7 +121,7 @@ struct rows *tap_resolve(
 #define OBJECT                                                                                     \
         " a.name, a.kind, " TABLE_NAME " AS \"table\", a.layout, a.expressions, a.ops, a.level,"   \
         " a.done, a.done_when, a.done_after, a.key_columns,"                                       \
-        " to_char(a.created_at " AS_UTC ") AS created_at, a.created_by,"                           \
+        " courier.utc(a.created_at) AS created_at, a.created_by,"                                  \
         " checked.state, checked.detail, checked.remedy"
 
 struct rows *taps_read(struct blocking_conn *conn, const char *kind, struct error *error)
@@ -155,7 +155,7 @@ struct rows *tap_show(struct blocking_conn *conn, const char *name, struct error
             " ('done_when', CASE WHEN a.done <> 'keep' THEN a.done_when END),"
             " ('done_after', array_to_string(a.done_after, ',')),"
             " ('row_key', nullif(array_to_string(a.key_columns, ','), '')),"
-            " ('since', to_char(a.created_at " AS_UTC_SECONDS ")), ('by', a.created_by),"
+            " ('since', courier.utc(a.created_at, 0)), ('by', a.created_by),"
             " ('state', checked.state), ('detail', checked.detail), ('remedy', checked.remedy)"
             ") AS rest (name, value)) AS field WHERE a.name = $1::text",
             &parameter, 1, error);

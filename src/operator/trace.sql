@@ -7,7 +7,7 @@ WITH given AS MATERIALIZED (
               WHEN $1 ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN courier.find_event($1::uuid) END AS id
 ), event AS MATERIALIZED (
   SELECT id, event_id, topic, type, key,
-         to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS created_at
+         courier.utc(created_at) AS created_at
   FROM (SELECT o.id, o.event_id, o.topic, o.type, o.key, o.created_at
         FROM courier.outbox AS o, given WHERE o.id = given.id
         UNION ALL
@@ -26,6 +26,7 @@ SELECT json_build_object(
   'counts', coalesce((SELECT json_object_agg(state, n) FROM (SELECT state, count(*) AS n FROM way GROUP BY state) AS c), '{}'),
   'deliveries', coalesce((
     SELECT json_agg(row_to_json(line)) FROM (
-      SELECT sink, receiver, lane, state, reason, at, took_ms / 1e3 AS took, status, attempts, next_at
+      SELECT sink, receiver, lane, state, reason, courier.utc(at) AS at, took_ms / 1e3 AS took, status, attempts,
+             courier.utc(next_at) AS next_at
       FROM way ORDER BY place, sink, receiver, lane LIMIT $2::integer) AS line), '[]'))
 WHERE EXISTS (SELECT FROM event)

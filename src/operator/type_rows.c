@@ -9,15 +9,13 @@
         "(SELECT row_to_json(line) FROM (SELECT t.name, t.description, t.deprecated,"              \
         " " ONE_LINE("t.schema") "schema, " ONE_LINE(                                              \
             "t.example") "example,"                                                                \
-                         " to_char(t.created_at " AS_UTC ") AS created_at,"                        \
-                         " to_char(t.changed_at " AS_UTC ") AS changed_at) AS line), t.name, "     \
+                         " courier.utc(t.created_at) AS created_at,"                               \
+                         " courier.utc(t.changed_at) AS changed_at) AS line), t.name, "            \
                          "CASE WHEN t.deprecated THEN 'yes' END,"                                  \
                          " CASE WHEN t.schema IS NOT NULL THEN 'yes' END,"                         \
                          " CASE WHEN t.example IS NOT NULL THEN 'yes' END,"                        \
-                         " to_char(t.changed_at " AS_UTC_SECONDS                                   \
-                         "), t.description, t.schema, t.example,"                                  \
-                         " to_char(t.created_at " AS_UTC_SECONDS                                   \
-                         "), split_part(t.description, E'\\n', 1)"                                 \
+                         " courier.utc(t.changed_at, 0), t.description, t.schema, t.example,"      \
+                         " courier.utc(t.created_at, 0), split_part(t.description, E'\\n', 1)"     \
                          " FROM courier.event_type AS t"
 
 #define TAKES(patterns, type)                                                                      \
@@ -58,7 +56,7 @@ const char types_document_sql[] =
     "SELECT json_build_object('types', (SELECT coalesce(json_agg(json_build_object("
     " 'name', t.name, 'description', t.description, 'deprecated', t.deprecated,"
     " 'has_schema', t.schema IS NOT NULL, 'has_example', t.example IS NOT NULL,"
-    " 'changed_at', to_char(t.changed_at " AS_UTC_SECONDS ")) ORDER BY t.name), '[]')"
+    " 'changed_at', courier.utc(t.changed_at, 0)) ORDER BY t.name), '[]')"
     " FROM courier.event_type AS t), 'strict', courier.are_types_strict())";
 
 static struct rows *ask(

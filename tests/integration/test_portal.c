@@ -192,6 +192,7 @@ static json_t *ask(
         cr_assert_eq(reply.status, status, "%s %s: %s%s", method, path, reply.head, reply.body);
         cr_assert_not_null(document, "%s %s: %s", method, path, reply.body);
         expect_nothing_of_others(path, reply.body);
+        cr_expect_null(strstr(reply.body, "+00:00"), "a time without Z: %s", reply.body);
         http_reply_free(&reply);
         free(all);
         return document;

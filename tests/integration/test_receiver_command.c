@@ -246,6 +246,7 @@ Test(receiver_command, list_as_json_has_all_but_the_secrets)
         add_acme();
         insert_receiver(&rig, 5, "mail", "zed");
         run = RECEIVER("list", "--json", "--sink", "web");
+        cr_expect_null(strstr(run.out, "+00:00"), "a time without Z: %s", run.out);
         cr_expect_null(strstr(run.out, "whsec_"));
         cr_expect_null(strstr(run.out, "token=t"));
         cr_expect_null(strstr(run.out, "Bearer"));
@@ -269,6 +270,7 @@ Test(receiver_command, show_hides_secrets_unless_told_otherwise)
         plain = RECEIVER("show", "acme");
         all = RECEIVER("show", "acme", "--secrets");
         json = RECEIVER("show", "acme", "--json", "--secrets");
+        cr_expect_null(strstr(json.out, "+00:00"), "a time without Z: %s", json.out);
         for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) {
                 cr_expect_null(strstr(plain.out, hidden[i]), "%s", plain.out);
                 cr_expect_not_null(strstr(all.out, hidden[i]), "%s", all.out);
