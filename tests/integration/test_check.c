@@ -257,6 +257,51 @@ Test(check, warns_of_schedules_that_fail)
         free(dsn);
 }
 
+Test(check, finds_types_of_schedules_and_taps_that_publishing_refuses)
+{
+        char *dsn = postgres_new_database(postgres_shared());
+        char *relay_dsn = dsn_as_user(dsn, "relay");
+        static const char *const findings[] = {
+            "fail  types: outbox.types is strict, so publishing refuses the type \"it's b\" of"
+            " schedule s, tap o\n"
+            "      Add it to the catalogue: `pgcourier type set 'it'\\''s b' -c /",
+            "refuses the type \"delete\" of tap orders\n",
+            "refuses the type \"update\" of tap orders\n"};
+        struct program_run run;
+
+        database_exec_once(dsn,
+            "SET client_min_messages = error;"
+            "INSERT INTO courier.event_type VALUES ('insert'), ('a');"
+            "SELECT courier.schedule('s', 't', '1', every => '1 day', type => 'it''s b');"
+            "SELECT courier.schedule('known', 't', '1', every => '1 day', type => 'a');"
+            "SELECT courier.schedule('ours', 't', '1', every => '1 day', type => 'courier.x');"
+            "SELECT courier.schedule('none', 't', '1', every => '1 day');"
+            "CREATE TABLE orders (id integer PRIMARY KEY, kind text);"
+            "SELECT courier.capture('orders', '{id}');"
+            "SELECT courier.capture('orders', '{id}', name => 'o', type => '''it''''s b''');"
+            "SELECT courier.capture('orders', '{id}', name => 'k', type => 'new.kind')");
+        run = check_connect(relay_dsn, ONE_SINK);
+        cr_expect_eq(run.code, 0, "%s", run.out);
+        cr_expect_null(strstr(run.out, "types: "), "%s", run.out);
+        program_run_free(&run);
+
+        run = check_connect(relay_dsn, ONE_SINK "outbox: {types: strict}\n");
+        cr_expect_eq(run.code, 3, "%s", run.out);
+        for (size_t i = 0; i < sizeof findings / sizeof *findings; i++)
+                cr_expect_not_null(
+                    strstr(run.out, findings[i]), "%s not in:\n%s", findings[i], run.out);
+        cr_expect_not_null(strstr(run.err, "3 checks failed\n"), "%s", run.err);
+        program_run_free(&run);
+
+        database_exec_once(dsn, "SELECT courier.require_known_types(true)");
+        expect_finding(check_connect(relay_dsn, ONE_SINK), 3, findings[1]);
+        database_exec_once(
+            dsn, "INSERT INTO courier.event_type VALUES ('update'), ('delete'), ('it''s b')");
+        expect_finding(check_connect(relay_dsn, ONE_SINK), 0, "ok    types: strict; ");
+        free(relay_dsn);
+        free(dsn);
+}
+
 Test(check, still_looks_at_the_sinks_when_postgres_is_away)
 {
         struct program_run run = check_connect("host=/nonexistent", ONE_SINK);

@@ -283,6 +283,51 @@ static void check_schedules(struct blocking_conn *conn, struct report *report)
         rows_free(rows);
 }
 
+/* Of a tap, as far as its type is a text and no column. */
+#define UNKNOWN_TYPES                                                                              \
+        "SELECT type, string_agg(DISTINCT made_by, ', ' ORDER BY made_by),"                        \
+        " courier.are_types_strict()"                                                              \
+        " FROM (SELECT type, 'schedule ' || name FROM courier.schedule"                            \
+        "  UNION ALL SELECT op, 'tap ' || name FROM courier.attachment, unnest(ops) AS op"         \
+        "   WHERE kind = 'capture' AND NOT expressions ? 'type'"                                   \
+        "  UNION ALL SELECT replace(given[1], '''''', ''''), 'tap ' || name"                       \
+        "   FROM courier.attachment, regexp_match(expressions ->> 'type',"                         \
+        "    '^''((?:[^'']|'''')*)''$') AS given) AS made (type, made_by)"                         \
+        " WHERE NOT starts_with(type, 'courier.')"                                                 \
+        "  AND NOT EXISTS (SELECT FROM courier.event_type AS known WHERE known.name = type)"       \
+        " GROUP BY type UNION ALL SELECT NULL, NULL, courier.are_types_strict() ORDER BY 1"
+
+/* What publishing will refuse, before it does: the relay may not have made the rule yet. */
+static void check_types(
+    struct blocking_conn *conn, const struct config *config, struct report *report)
+{
+        struct error error;
+        struct rows *rows = blocking_conn_query(conn, UNKNOWN_TYPES, NULL, 0, &error);
+        int n_unknown;
+
+        if (rows == NULL) {
+                report_query(report, "types", &error);
+                return;
+        }
+        n_unknown = rows_count(rows) - 1; /* the last row has no type */
+        if (!rows_bool(rows, n_unknown, 2) &&
+            (config == NULL || config->outbox.types != TYPES_STRICT))
+                n_unknown = -1; /* nothing is refused */
+        for (int i = 0; i < n_unknown; i++) {
+                struct bytes remedy = {0};
+                bytes_append_text(&remedy, "Add it to the catalogue: `pgcourier type set");
+                bytes_append_shell_word(&remedy, rows_text(rows, i, 0));
+                bytes_append_text(&remedy, "`");
+                report_fail(report, ERROR_CONFIG, "types", remedy.data,
+                    "outbox.types is strict, so publishing refuses the type \"%s\" of %s",
+                    rows_text(rows, i, 0), rows_text(rows, i, 1));
+                bytes_deinit(&remedy);
+        }
+        if (n_unknown == 0)
+                report_ok(report, "types", "strict; the catalogue has those of schedules and taps");
+        rows_free(rows);
+}
+
 /* False also if it is missing: that shows in the version. */
 static bool may_not_use_schema(struct blocking_conn *conn)
 {
@@ -427,6 +472,7 @@ bool check_database(struct blocking_conn *conn, const struct postgres_config *po
                 check_sequence(conn, report);
                 check_doorbell(conn, config, report);
                 check_schedules(conn, report);
+                check_types(conn, config, report);
                 if (config != NULL) {
                         check_filters(conn, config, report);
                         check_settings(conn, config, report);
