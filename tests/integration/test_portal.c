@@ -99,6 +99,23 @@ static char *portal_block(const char *settings)
             fixture.address, settings);
 }
 
+static bool answers(void *unused)
+{
+        struct http_reply reply =
+            http_ask(fixture.address, "GET", "/api/receiver", fixture.show, NULL);
+        bool is_there = reply.status != 503;
+
+        (void)unused;
+        http_reply_free(&reply);
+        return is_there;
+}
+
+/* It listens before it has a session in the database. */
+static void await_session(void)
+{
+        wait_until(answers, NULL, PATIENCE_MS, "the portal has a session");
+}
+
 static void start(const char *settings)
 {
         unsigned port = free_port(), admin_port = free_port();
@@ -132,6 +149,7 @@ static void start(const char *settings)
         free(token);
         fixture.token = link_to("acme", "--manage");
         fixture.manage = bearer(fixture.token);
+        await_session();
 }
 
 static void start_plainly(void)
@@ -904,6 +922,7 @@ Test(portal, follows_the_configuration)
         reload("", "event=reloaded", 2);
         cr_expect_not(listens(), "it listens still");
         reload(plain, "event=reloaded", 3);
+        await_session();
         json_decref(ask("GET", "/api/receiver", fixture.manage, NULL, 200));
         free(plain);
         free(block);
