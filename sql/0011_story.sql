@@ -369,80 +369,93 @@ RETURNS TABLE (sink text, receiver text, lane integer, state text, reason text, 
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET jit = off AS $$
   WITH event AS MATERIALIZED (
     SELECT o.* FROM courier.outbox AS o WHERE o.id = trace.outbox_id LIMIT 1
+  ), fits AS MATERIALIZED ( -- the patterns that match it, of all sinks and receivers
+    SELECT coalesce(array_agg(each.pattern) FILTER (WHERE each.is_topic AND NOT each.excludes), '{}') AS topics,
+           -- An event of pgcourier's own only goes to receivers that name it.
+           coalesce(array_agg(each.pattern) FILTER (WHERE each.is_topic AND NOT each.excludes
+                      AND (each.word NOT LIKE 'courier.%' OR each.pattern LIKE 'courier.%')), '{}') AS lane_topics,
+           coalesce(array_agg(each.pattern) FILTER (WHERE each.is_topic AND each.excludes), '{}') AS not_topics,
+           coalesce(array_agg(each.pattern) FILTER (WHERE NOT each.is_topic AND NOT each.excludes), '{}') AS types,
+           coalesce(array_agg(each.pattern) FILTER (WHERE NOT each.is_topic AND each.excludes), '{}') AS not_types
+    FROM (
+      SELECT DISTINCT given.pattern, given.is_topic, given.word, given.pattern LIKE '!%' AS excludes
+      FROM (
+        SELECT every.pattern, every.is_topic, CASE WHEN every.is_topic THEN event.topic ELSE event.type END AS word
+        FROM event
+        CROSS JOIN (SELECT unnest(r.topics) AS pattern, true AS is_topic FROM courier.receiver AS r
+                    UNION ALL SELECT unnest(r.types), false FROM courier.receiver AS r WHERE r.types <> '{}'
+                    UNION ALL SELECT unnest(s.topics), true FROM courier.sink AS s
+                    UNION ALL SELECT unnest(s.types), false FROM courier.sink AS s) AS every) AS given
+      -- Mostly it does not even begin so, which is told sooner than by a regular expression.
+      WHERE starts_with(given.word, split_part(ltrim(given.pattern, '!'), '*', 1))
+      OFFSET 0) AS each
+    WHERE courier.pattern_matches(ltrim(each.pattern, '!'), each.word)
+  ), sinks AS MATERIALIZED ( -- what is the same for all lanes of a sink
+    SELECT s.name, s.fans_out, event.id, event.txid, fits.lane_topics, fits.not_topics, fits.types, fits.not_types,
+           s.topics IS NULL OR s.topics && fits.topics AND NOT s.topics && fits.not_topics AS topic_fits,
+           s.types IS NULL OR s.types = '{}' OR s.types && fits.types AND NOT s.types && fits.not_types AS type_fits,
+           s.settings -> 'match_headers' IS NULL
+             OR courier.headers_match(event.headers, s.settings -> 'match_headers') AS headers_fit,
+           nullif(s.settings ->> 'filter', '')::jsonpath AS filter,
+           pause.by IS NOT NULL AS is_paused, 'the sink is paused by the ' || pause.by || coalesce(': ' || pause.reason, '') AS pause
+    FROM courier.sink AS s
+    CROSS JOIN fits
+    LEFT JOIN event ON true
+    LEFT JOIN LATERAL (SELECT p.by, p.reason FROM courier.pause AS p WHERE p.sink = s.name ORDER BY p.by LIMIT 1) AS pause ON true
   ), died AS MATERIALIZED (
     SELECT DISTINCT ON (d.sink, d.lane) d.* FROM courier.dead_letter AS d
     WHERE d.outbox_id = trace.outbox_id ORDER BY d.sink, d.lane, d.id DESC
-  ), known AS MATERIALIZED (
-    SELECT s.name AS sink, coalesce(r.id, 0) AS lane, r.name AS receiver,
-           s.topics, s.types, r.topics AS lane_topics, r.types AS lane_types,
-           nullif(s.settings ->> 'filter', '')::jsonpath AS filter, r.filter AS lane_filter,
-           s.settings -> 'match_headers' AS match_headers,
-           r.state AS receiver_state, r.state_reason, r.failing_since, r.last_error, r.start, r.start_snapshot
-    FROM courier.sink AS s
-    LEFT JOIN courier.receiver AS r ON r.sink = s.name
-    WHERE s.fans_out = (r.id IS NOT NULL)
-  ), tried AS MATERIALIZED (
-    SELECT k.sink, k.lane, a.*
-    FROM known AS k CROSS JOIN LATERAL (
-      SELECT p.outcome, p.status, p.answer, p.at + each.after_us * interval '1 us' AS at, each.took_us,
-             count(*) OVER () AS n
-      FROM courier.attempt_pack AS p, unnest(p.ids, p.after_us, p.took_us) AS each (id, after_us, took_us)
-      WHERE p.lane = k.lane AND p.sink = k.sink AND each.id = trace.outbox_id AND p.first_id <= trace.outbox_id
-        AND p.last_id BETWEEN trace.outbox_id AND trace.outbox_id + 9999
-      ORDER BY p.at + each.after_us * interval '1 us' DESC LIMIT 1) AS a
+  ), tried AS MATERIALIZED ( -- the index begins with the lane
+    SELECT DISTINCT ON (p.sink, p.lane) p.sink, p.lane, p.outcome, p.status, p.answer,
+           p.at + each.after_us * interval '1 us' AS at, each.took_us, count(*) OVER (PARTITION BY p.sink, p.lane) AS n
+    FROM courier.attempt_pack AS p, unnest(p.ids, p.after_us, p.took_us) AS each (id, after_us, took_us)
+    WHERE p.lane = ANY (ARRAY(SELECT r.id FROM courier.receiver AS r UNION ALL SELECT 0))
+      AND each.id = trace.outbox_id AND p.first_id <= trace.outbox_id
+      AND p.last_id BETWEEN trace.outbox_id AND trace.outbox_id + 9999
+    ORDER BY p.sink, p.lane, p.at + each.after_us * interval '1 us' DESC
   ), stays AS MATERIALIZED ( -- by the primary key
-    SELECT p.* FROM known AS k JOIN courier.parked AS p
-      ON p.sink = k.sink AND p.lane = k.lane AND p.outbox_id = trace.outbox_id
-  ), pattern AS MATERIALIZED (
-    SELECT each.is_receiver, concat(each.topics, each.types) AS words,
-           -- Mostly one does not even begin so, which is told sooner than by regular expressions.
-           (each.topics IS NULL OR EXISTS (
-               SELECT FROM unnest(each.topics) AS p
-               WHERE CASE WHEN strpos(p, '*') = 0 THEN p = event.topic
-                          ELSE starts_with(event.topic, left(p, strpos(p, '*') - 1)) END))
-             AND (courier.patterns_take(each.topics, '{}', each.is_receiver, ARRAY[event.topic::text], '{NULL}'))[1] AS topic_fits,
-           each.types = '{}'
-             OR (courier.patterns_take(NULL, each.types, each.is_receiver, '{t}', ARRAY[event.type::text]))[1] AS type_fits
-    FROM (SELECT s.topics, s.types, false AS is_receiver FROM courier.sink AS s
-          UNION SELECT r.topics, r.types, true FROM courier.receiver AS r) AS each
-    CROSS JOIN event
-  ), pauses AS MATERIALIZED (
-    SELECT DISTINCT ON (p.sink) p.sink, p.by, p.reason FROM courier.pause AS p ORDER BY p.sink, p.by
+    SELECT p.*
+    FROM (SELECT r.sink, r.id AS lane FROM courier.receiver AS r
+          UNION ALL SELECT s.name, 0 FROM courier.sink AS s) AS k
+    JOIN courier.parked AS p ON p.sink = k.sink AND p.lane = k.lane AND p.outbox_id = trace.outbox_id
   ), way AS (
-    SELECT k.*, c.sink IS NOT NULL AS has_cursor,
-           courier.has_passed(c.from_snapshot, c.until_snapshot, c.last_id, event.id, event.txid) AS is_passed,
-           coalesce(k.start = 'now' AND pg_visible_in_snapshot(event.txid, k.start_snapshot), false) AS is_before,
-           event.payload, event.headers, event.id
-    FROM known AS k
-    LEFT JOIN event ON true
-    LEFT JOIN courier.cursor AS c ON c.sink = k.sink AND c.lane = k.lane
+    SELECT s.name AS sink, coalesce(r.id, 0) AS lane, r.name AS receiver, s.id, s.headers_fit, s.filter, r.filter AS lane_filter,
+           s.topic_fits AND (r.topics IS NULL OR r.topics && s.lane_topics AND NOT r.topics && s.not_topics) AS topic_fits,
+           s.type_fits AND (r.types IS NULL OR r.types = '{}' OR r.types && s.types AND NOT r.types && s.not_types) AS type_fits,
+           r.state AS receiver_state, r.state_reason, r.failing_since, r.last_error, s.is_paused, s.pause,
+           c.sink IS NOT NULL AS has_cursor,
+           courier.has_passed(c.from_snapshot, c.until_snapshot, c.last_id, s.id, s.txid) AS is_passed,
+           coalesce(r.start = 'now' AND pg_visible_in_snapshot(s.txid, r.start_snapshot), false) AS is_before
+    FROM sinks AS s
+    LEFT JOIN courier.receiver AS r ON s.fans_out AND r.sink = s.name
+    LEFT JOIN courier.cursor AS c ON c.sink = s.name AND c.lane = coalesce(r.id, 0)
+    WHERE s.fans_out = (r.id IS NOT NULL)
     UNION ALL -- lanes that are gone, and left something
-    SELECT lost.sink, lost.lane, CASE WHEN lost.lane <> 0 THEN '#' || lost.lane END,
-           NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, false, NULL, false, NULL, NULL, NULL
-    FROM (SELECT d.sink, d.lane FROM died AS d EXCEPT SELECT k.sink, k.lane FROM known AS k) AS lost
+    SELECT d.sink, d.lane, CASE WHEN d.lane <> 0 THEN '#' || d.lane END,
+           NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, false, NULL, false
+    FROM died AS d
+    WHERE NOT CASE (SELECT s.fans_out FROM courier.sink AS s WHERE s.name = d.sink)
+                WHEN true THEN EXISTS (SELECT FROM courier.receiver AS r WHERE r.id = d.lane AND r.sink = d.sink)
+                WHEN false THEN d.lane = 0
+                ELSE false END
   ), judged AS (
     SELECT way.sink, way.receiver, way.lane, way.receiver_state, way.state_reason, way.failing_since, way.last_error,
-           way.has_cursor, way.is_passed,
+           way.is_paused, way.pause, way.has_cursor, way.is_passed,
            stays.state AS parked_state, stays.attempts AS parked_attempts, stays.last_error AS parked_error,
            stays.last_failed_at, stays.due_at, stays.key,
            died.reason AS dead_reason, died.error, died.died_at, died.attempts AS dead_attempts,
            tried.outcome, tried.at AS tried_at, tried.took_us, tried.status, tried.answer, tried.n AS n_tried,
            CASE WHEN way.id IS NULL OR stays.state IS NOT NULL OR died.reason IS NOT NULL OR tried.outcome IS NOT NULL THEN NULL
                 WHEN way.is_before THEN 'it was published before the receiver was added'
-                WHEN NOT (by_sink.topic_fits AND coalesce(by_lane.topic_fits, true))
-                  THEN 'none of its topics matches, or one excludes it'
-                WHEN NOT (by_sink.type_fits AND coalesce(by_lane.type_fits, true)) THEN 'none of its types matches'
-                WHEN way.match_headers IS NOT NULL AND NOT courier.headers_match(way.headers, way.match_headers)
-                  THEN 'it lacks a header that the sink asks for'
+                WHEN NOT way.topic_fits THEN 'none of its topics matches, or one excludes it'
+                WHEN NOT way.type_fits THEN 'none of its types matches'
+                WHEN NOT way.headers_fit THEN 'it lacks a header that the sink asks for'
                 WHEN way.is_passed AND (way.filter IS NOT NULL OR way.lane_filter IS NOT NULL)
-                  AND cardinality(courier.true_filters(way.payload,
+                  AND cardinality(courier.true_filters((SELECT event.payload FROM event),
                         ARRAY(SELECT f FROM unnest(ARRAY[way.filter, way.lane_filter]) AS f WHERE f IS NOT NULL)))
                       < num_nonnulls(way.filter, way.lane_filter)
                   THEN 'its filter is not true of the payload' END AS not_taken
     FROM way
-    LEFT JOIN pattern AS by_sink
-      ON NOT by_sink.is_receiver AND by_sink.words = concat(way.topics, way.types)
-    LEFT JOIN pattern AS by_lane ON by_lane.is_receiver AND by_lane.words = concat(way.lane_topics, way.lane_types)
     LEFT JOIN tried ON tried.sink = way.sink AND tried.lane = way.lane
     LEFT JOIN died ON died.sink = way.sink AND died.lane = way.lane
     LEFT JOIN stays ON stays.sink = way.sink AND stays.lane = way.lane
@@ -474,10 +487,9 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET jit = off AS $$
                ORDER BY b.position LIMIT 1) || ' of its key, which is retried', 'behind an earlier event of its key')
              WHEN s.receiver_state IN ('paused', 'disabled')
                THEN 'the receiver is ' || s.receiver_state || coalesce(': ' || s.state_reason, '')
-             WHEN paused.by IS NOT NULL THEN 'the sink is paused by the ' || paused.by || coalesce(': ' || paused.reason, '')
+             WHEN s.is_paused THEN s.pause
              WHEN NOT s.has_cursor THEN 'no relay has run it yet'
-             WHEN NOT EXISTS (SELECT FROM courier.lane_owner AS o WHERE o.sink = s.sink AND o.lane IN (0, s.lane))
-               THEN 'no relay is running it'
+             WHEN (s.sink, s.lane) NOT IN (SELECT o.sink, o.lane FROM courier.lane_owner AS o) THEN 'no relay is running it'
              WHEN s.outcome = 'sink_down' THEN 'its destination is down: ' || s.answer
              WHEN s.failing_since IS NOT NULL THEN 'its destination fails: ' || s.last_error
              ELSE 'earlier events come first' END END,
@@ -487,7 +499,6 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET jit = off AS $$
          greatest(s.n_tried, s.parked_attempts, s.dead_attempts)::integer,
          CASE WHEN s.state IN ('retrying', 'waiting') AND s.parked_state <> 'blocked' THEN s.due_at END
   FROM stated AS s
-  LEFT JOIN pauses AS paused ON paused.sink = s.sink
   ORDER BY s.sink, s.lane
 $$;
 COMMENT ON FUNCTION courier.trace(bigint) IS 'The way of one event: what became of it at each sink and receiver';

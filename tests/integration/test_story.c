@@ -232,6 +232,61 @@ Test(story, traces_an_event_to_each_receiver)
         end();
 }
 
+/* Patterns with ! exclude, and an event of pgcourier's own goes to receivers that name it. */
+Test(story, traces_an_event_by_all_patterns_of_a_receiver)
+{
+        begin("types: [\"**\", \"!*.draft\"],");
+        relay_stop(fixture.process);
+        add("exact", ", topics", ", '{stock.eu}'");
+        add("longer", ", topics", ", '{stock.eu.one,stock.eu*one}'");
+        add("one_part", ", topics", ", '{*,!stock}'");
+        add("without", ", topics", ", '{**,!stock.*}'");
+        add("own", ", topics", ", '{courier.**}'");
+        add("typed", ", types", ", '{v*,!v1}'");
+        database_exec(fixture.relay.admin,
+            "INSERT INTO courier.outbox (topic, type, payload) VALUES ('stock.eu', 'v1', '1'),"
+            " ('stock.eu', 'v2', '1'), ('stock.eu', NULL, '1'), ('courier.x', 'v2', '1'),"
+            " ('stock.eu', 'v2.draft', '1'), ('stock', 'v2', '1')");
+#define NOT_TAKEN(id)                                                                              \
+        "SELECT string_agg(receiver || ' ' || substr(reason, 13, 6), ', ' ORDER BY receiver)"      \
+        " FROM courier.trace(" id ") WHERE state = 'not_taken'"
+        EXPECT(NOT_TAKEN("1"),
+            "longer topics, one_part topics, own topics, typed types , without topics");
+        EXPECT(NOT_TAKEN("2"), "longer topics, one_part topics, own topics, without topics");
+        EXPECT(NOT_TAKEN("3"), "exact types , longer topics, one_part topics, own topics, typed "
+                               "types , without topics");
+        EXPECT(NOT_TAKEN("4"),
+            "exact topics, longer topics, one_part topics, typed topics, without topics");
+        EXPECT(NOT_TAKEN("5"), "exact types , longer topics, one_part topics, own topics, typed "
+                               "types , without topics");
+        EXPECT(NOT_TAKEN("6"), "exact topics, longer topics, one_part topics, own topics");
+        end();
+}
+
+Test(story, tells_of_lanes_that_no_relay_runs)
+{
+        begin("");
+        add("broken", "", "");
+        await("SELECT count(*) = 1 FROM courier.cursor WHERE lane <> 0");
+        publish(fixture.relay.admin, "orders", NULL, "one");
+        await("SELECT count(*) = 1 FROM courier.dead_letter");
+        relay_stop(fixture.process);
+        publish(fixture.relay.admin, "orders", NULL, "two");
+        add("new", "", "");
+        publish(fixture.relay.admin, "orders", NULL, "three");
+        EXPECT(TRACE("3"), "broken: waiting: no relay is running it\n"
+                           "new: waiting: no relay has run it yet");
+        database_exec(fixture.relay.admin, "DELETE FROM courier.receiver WHERE name = 'broken'");
+        EXPECT(TRACE("1"), "#1: dead: attempts: 500 Internal Server Error: database is locked\n"
+                           "new: not_taken: it was published before the receiver was added");
+        /* The sink has no receivers any more, according to its configuration. */
+        database_exec(fixture.relay.admin, "UPDATE courier.sink SET fans_out = false");
+        EXPECT("SELECT string_agg(concat_ws(' ', lane, receiver), ', ' ORDER BY lane)"
+               " FROM courier.trace(1)",
+            "0, 1 #1");
+        end();
+}
+
 Test(story, traces_an_event_by_the_headers_that_the_sink_asks_for)
 {
         begin("match_headers: [region=eu, \"a=b=c\", tenant],");
