@@ -113,11 +113,10 @@ static struct portal_bucket *peer_of(struct portal_access *access, const struct 
 
 static struct portal_known *known_of(struct portal_access *access, const struct portal_hash *hash)
 {
-        unsigned place = 0;
+        char first[9] = "";
 
-        for (int i = 0; i < 8; i++)
-                place = place * 16 + (unsigned)(strchr(digits, hash->text[i]) - digits);
-        return &access->known[place % PORTAL_KNOWN];
+        memcpy(first, hash->text, sizeof first - 1);
+        return &access->known[strtoul(first, NULL, 16) % PORTAL_KNOWN];
 }
 
 unsigned portal_access_take_guess(

@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,6 +121,24 @@ Test(portal_access, gives_a_right_guess_back_and_lets_a_known_link_in_meanwhile)
         cr_expect_eq(portal_access_take(access, &known, NULL, 1, 0), 0);
         portal_access_learn(access, &known, NULL, false, 0);
         cr_expect_neq(portal_access_take(access, &known, NULL, 1, 0), 0, "it was withdrawn");
+        free(access);
+}
+
+/* Hashes are even in each of their digits, so links share a place as seldom as can be. */
+Test(portal_access, uses_all_its_places)
+{
+        struct portal_access *access = access_of(0);
+        struct portal_hash hash;
+
+        for (unsigned i = 0; i < PORTAL_KNOWN; i++) {
+                snprintf(hash.text, sizeof hash.text, "%08x%056x", i, 0);
+                portal_access_learn(access, &hash, NULL, true, 0);
+        }
+        count_guesses(access, NULL, 0);
+        for (unsigned i = 0; i < PORTAL_KNOWN; i++) {
+                snprintf(hash.text, sizeof hash.text, "%08x%056x", i, 0);
+                cr_expect_eq(portal_access_take(access, &hash, NULL, 1, 0), 0, "%u", i);
+        }
         free(access);
 }
 
