@@ -1,5 +1,5 @@
 /*
- * Who is let in. In this order: path, method, size, Origin, the token's form, how
+ * Who is let in. In this order: Origin, size, path, method, the token's form, how
  * often this link or this address has asked. Then the database is asked.
  *
  * There is no cookie, and a token is sent by the page's own script only: no other
