@@ -2,12 +2,12 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "config/secret.h"
 #include "loop/timer.h"
 #include "operator/operator_internal.h"
 #include "operator/status_query.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define EVERY_MS 5000
 #define AT_MOST_MS                                                                                 \
@@ -177,13 +177,6 @@ void operator_session_set_sinks(struct operator_session *session, const struct c
         ask(session);
 }
 
-static void free_secret(char *text)
-{
-        if (text != NULL)
-                explicit_bzero(text, strlen(text));
-        free(text);
-}
-
 /* Copies of what is a text in them, which are kept. */
 static struct postgres_config take_settings(
     struct operator_session *session, const struct postgres_config *config)
@@ -204,8 +197,8 @@ void operator_session_configure(
         struct postgres_config postgres = take_settings(session, config);
 
         pg_conn_configure(session->conn, &postgres);
-        free_secret(old_dsn);
-        free_secret(old_password);
+        secret_free(old_dsn);
+        secret_free(old_password);
 }
 
 void operator_session_reopen(struct operator_session *session, const struct config *config)
@@ -266,8 +259,8 @@ void operator_session_destroy(struct operator_session *session)
         timer_destroy(session->tell);
         timer_destroy(session->patience);
         json_decref(session->status);
-        free_secret(session->password);
-        free_secret(session->dsn);
+        secret_free(session->password);
+        secret_free(session->dsn);
         free(session->sinks);
         free(session);
 }
