@@ -298,6 +298,17 @@ static char *value_behind(const char *page, const char *name)
         return xstrndup(at, strcspn(at, "\n<"));
 }
 
+/* Forty times itself in each of six floors. */
+Test(type_command, docs_ends_for_a_schema_that_has_itself_as_its_parts)
+{
+        database_exec(rig.owner,
+            "INSERT INTO courier.event_type (name, schema) SELECT 'circle', json_build_object("
+            " 'properties', '{\"seen\": {}}'::json,"
+            " 'allOf', json_agg(json_build_object('$ref', '#')))"
+            " FROM generate_series(1, 40)");
+        expect_texts(TYPE("docs"), 0, "<code>seen</code>", "</html>");
+}
+
 Test(type_command, docs_signs_its_example_with_the_secret_that_it_shows)
 {
         struct webhook_signer *signer;

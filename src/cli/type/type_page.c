@@ -14,9 +14,10 @@
 #include <string.h>
 
 /* Deeper fields are in the schema below the table. */
-#define MAX_DEPTH  6
-#define MAX_FIELDS 500
-#define MAX_REFS   8
+#define MAX_DEPTH   6
+#define MAX_FIELDS  500
+#define MAX_SCHEMAS 5000 /* that are looked into: each may have itself as many of its parts */
+#define MAX_REFS    8
 
 static const char style[] =
     ":root{color-scheme:light dark;--text:#1c1f23;--dim:#5c6570;--line:#dfe3e8;--back:#fff;"
@@ -114,6 +115,7 @@ struct fields {
         struct bytes path;
         unsigned depth;
         unsigned n;
+        unsigned n_schemas;
 };
 
 /* What a JSON pointer behind "#" leads to; NULL: nothing. */
@@ -250,7 +252,7 @@ static void append_fields(struct fields *fields, const json_t *schema)
         const char *name;
         json_t *value;
 
-        if (++fields->depth <= MAX_DEPTH) {
+        if (++fields->depth <= MAX_DEPTH && fields->n_schemas++ < MAX_SCHEMAS) {
                 json_object_foreach(properties, name, value)
                     append_field(fields, name, value, is_required(schema, name));
                 for (size_t i = 0; i < json_array_size(parts); i++)
