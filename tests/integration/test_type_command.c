@@ -347,6 +347,7 @@ Test(type_command, docs_says_what_it_cannot_do)
         expect_refusal(TYPE("docs", "--only", "user.*"), 8, "no type of the catalogue fits");
         expect_refusal(TYPE("docs", "--format", "openap"), 2, "did you mean \"openapi\"?");
         expect_refusal(TYPE("docs", "--sink", "web"), 2, "--sink needs -c FILE");
+        expect_refusal(TYPE("docs", "--format", "openapi", "--title", "\xff"), 2, "not UTF-8");
         expect_refusal(TYPE("docs", "-o", path), 1, "cannot write ");
         free(path);
         path = xasprintf("%s/page.html", folder);

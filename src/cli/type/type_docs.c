@@ -1,6 +1,7 @@
 /* `pgcourier type docs`: reads the catalogue and the sink, and writes a document of them. */
 #include "base/alloc.h"
 #include "base/bytes.h"
+#include "base/utf8.h"
 #include "cli/connect.h"
 #include "cli/type/type_common.h"
 #include "config/config.h"
@@ -283,6 +284,8 @@ static bool run_docs(const struct arguments *arguments, struct error *error)
         enum format format;
         bool ok;
 
+        if (!utf8_is_valid(docs.title))
+                return error_set(error, ERROR_USAGE, "--title: the text is not UTF-8");
         if (read_format(arguments, &format, error) && read_sink(arguments, &docs, &config, error))
                 conn = command_connect(arguments, error);
         ok = conn != NULL && read_types(conn, arguments_value(arguments, ONLY), &docs, error);
