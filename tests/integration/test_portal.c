@@ -423,12 +423,17 @@ Test(portal, pages_through_attempts_and_events_without_gaps)
 /* Every route of the table, with what belongs to the other receiver. */
 Test(portal, shows_and_changes_nothing_of_others)
 {
-        int64_t theirs;
+        int64_t theirs, later;
         char *id, *body, *before;
 
         deliver("acme.paid", "{\"order\": 1}");
         deliver("rival.paid", "{\"poison\": \"RIVAL payload\"}");
+        set("SELECT courier.publish('rival.later', '\"RIVAL payload\"', deliver_at => now() + '1 "
+            "day')");
+        await_in_database(
+            fixture.owner, "SELECT count(*) = 1 FROM courier.parked", "it is not put off");
         theirs = event_of("rival.paid");
+        later = event_of("rival.later");
         id = database_value(
             fixture.owner, "SELECT event_id FROM courier.outbox WHERE topic = 'rival.paid'");
         body = xasprintf("{\"event\": %jd}", (intmax_t)theirs);
@@ -437,15 +442,14 @@ Test(portal, shows_and_changes_nothing_of_others)
         for (const struct portal_route *route = portal_routes; route->path != NULL; route++) {
                 bool is_event = strchr(route->path, '*') != NULL;
                 bool is_post = strcmp(route->method, "POST") == 0;
-                const char *const names[] = {NULL, id};
                 const char *bodies[] = {body,
                     "{\"url\": \"http://127.0.0.1/\", \"name\": \"rival\"}",
                     "{\"receiver\": \"rival\"}", "{\"receiver\": 2}", "[]", "{", ""};
 
-                for (size_t i = 0; is_event && i < 2; i++) {
-                        char *path = names[i] == NULL
-                                         ? xasprintf("/api/events/%jd", (intmax_t)theirs)
-                                         : xasprintf("/api/events/%s", names[i]);
+                for (size_t i = 0; is_event && i < 3; i++) {
+                        char *path = i == 0 ? xasprintf("/api/events/%s", id)
+                                            : xasprintf("/api/events/%jd",
+                                                  (intmax_t)(i == 1 ? theirs : later));
 
                         expect_refused("GET", path, fixture.manage, NULL, 404, "no such event");
                         free(path);
@@ -464,7 +468,7 @@ Test(portal, shows_and_changes_nothing_of_others)
                         free(path);
                 }
         }
-        cr_expect_eq(database_integer(fixture.owner, "SELECT count(*) FROM courier.parked"), 0);
+        cr_expect_eq(database_integer(fixture.owner, "SELECT count(*) FROM courier.parked"), 1);
         cr_expect_eq(
             database_integer(fixture.owner, "SELECT count(*) FROM courier.dead_letter"), 1);
         /* What the link may do stays with its own receiver, too. */
@@ -576,6 +580,18 @@ Test(portal, changes_nothing_by_a_link_that_only_shows)
             1);
         cr_expect_eq(
             database_integer(fixture.owner, "SELECT count(*) FROM courier.dead_letter"), 1);
+        free(body);
+
+        /* Nor what only shows while the receiver stands still. */
+        deliver("acme.paid", "{\"order\": 1}");
+        body = xasprintf("{\"event\": %jd}", (intmax_t)event_of("acme.paid"));
+        set("UPDATE courier.receiver SET state = 'disabled' WHERE name = 'acme'");
+        expect_refused("POST", "/api/resend", fixture.show, body, 403, "only show");
+        expect_refused("POST", "/api/resume", fixture.show, "{}", 403, "only show");
+        cr_expect_eq(database_integer(fixture.owner,
+                         "SELECT count(*) FROM courier.receiver WHERE state = 'disabled'"),
+            1);
+        cr_expect_eq(database_integer(fixture.owner, "SELECT count(*) FROM courier.parked"), 0);
         cr_expect_eq(relay_count_in_log(fixture.relay, "event=portal_action"), 0);
         free(body);
 }
@@ -857,7 +873,7 @@ Test(portal, tells_that_a_server_is_not_there)
 /* As the relay does: an event that it would not take is none of the receiver's. */
 Test(portal, judges_by_patterns_filters_and_time)
 {
-        set("SELECT courier.publish('acme.early', '{\"n\": 9}')");
+        set("SELECT courier.publish('acme.early', '{\"n\": 9}', type => 'big.one')");
         set("INSERT INTO courier.receiver (sink, name, url, topics, types, filter)"
             " VALUES ('backstage', 'picky', 'https://a.example/', '{acme.**,!acme.x}', '{big.*}',"
             " '$.n > 5')");

@@ -10,7 +10,7 @@ The lists beside this file hold the mutations:
     -- tests            only if neither the simulator nor the core's unit tests can know
     test program ...    of tests/integration or tests/unit; or program:pattern, for some of its tests
 
-A whole run writes its table into README.md. Those of the folder sinks begin with the number of one of the fifteen bugs listed in
+A run of whole lists renews their rows in the table of README.md. Those of the folder sinks begin with the number of one of the fifteen bugs listed in
 tests/integration/README.md, or with the name of their list.
 """
 import argparse
@@ -39,9 +39,11 @@ class Mutation:
         self.tests = tests.split()
 
 
-def read_mutations(folder, words):
+def read_mutations(folder, words=(), lists=()):
     mutations = []
     for path in sorted(folder.glob("*.txt")):
+        if lists and path.stem not in lists:
+            continue
         for text in ("\n" + path.read_text()).split("\n== ")[1:]:
             mutations.append(Mutation(text))
     return [m for m in mutations if not words or any(word in m.name for word in words)]
@@ -136,11 +138,15 @@ def try_one(folder, mutation, options):
     return promise, noticed
 
 
-def write_table(rows, n_survived):
-    """What a whole run has shown, for people: between two marks of README.md."""
+def write_table(rows):
+    """What has been shown, for people: between two marks of README.md, in the order of the lists. Rows of
+    lists that were not run stay as they are."""
     path = pathlib.Path(__file__).parent / "README.md"
     before, _, rest = path.read_text().partition(BEGIN)
-    _, _, after = rest.partition(END)
+    told, _, after = rest.partition(END)
+    known = {row.split(" | ")[0]: row for row in [*told.split("\n"), *rows]}
+    rows = [known[head] for m in read_mutations(path.parent) if (head := f"| {m.name}") in known]
+    n_survived = sum(row.endswith("| – | – |") for row in rows)
     told = "none survives" if n_survived == 0 else f"{n_survived} survive"
     path.write_text("\n".join([before + BEGIN, f"{len(rows)} mutations, {told}:", "", *HEADER, *rows, END]) + after)
 
@@ -151,10 +157,12 @@ def main():
     parser.add_argument("--both", action="store_true",
                         help="run the unit tests also on what the simulator has caught")
     parser.add_argument("--sinks", action="store_true", help="the defences of the sinks instead")
+    parser.add_argument("--list", action="append", default=[], metavar="NAME",
+                        help="only those of NAME.txt; may be repeated")
     parser.add_argument("words", nargs="*", help="only mutations whose names have one of these")
     options = parser.parse_args()
     lists = pathlib.Path(__file__).parent / ("sinks" if options.sinks else "")
-    mutations = read_mutations(lists, options.words)
+    mutations = read_mutations(lists, options.words, options.list)
     n_survived = 0
     check_texts(mutations)
 
@@ -164,8 +172,9 @@ def main():
         copy_sources(folder)
         run("cmake", "-S", folder, "-B", folder / "build", "-G", "Ninja",
             "-DCMAKE_BUILD_TYPE=Debug", "-DPGCOURIER_WERROR=OFF", "-DPGCOURIER_CRASH_POINTS=ON")
-        first = ["pgcourier"] if options.sinks else \
-            SIMULATORS + [f"test_{name}" for name in UNIT_TESTS]
+        first = ["pgcourier"]
+        if not all(mutation.tests for mutation in mutations):
+            first += SIMULATORS + [f"test_{name}" for name in UNIT_TESTS]
         if not build(folder, first):
             sys.exit(1)
         os.environ["PGCOURIER"] = str(folder / "build/pgcourier")
@@ -179,7 +188,7 @@ def main():
             print(rows[-1], flush=True)
             n_survived += promise is None and not noticed
     if not options.sinks and not options.words:
-        write_table(rows, n_survived)
+        write_table(rows)
     print(f"\n{len(mutations)} mutations, {n_survived} survived")
     sys.exit(n_survived > 0)
 
