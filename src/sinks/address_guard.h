@@ -43,7 +43,7 @@ bool address_guard_permits_url(
     const struct address_guard *guard, const char *scheme, const char *port, struct error *error);
 
 /* What is wrong with a URL that a receiver is to get, as far as it can be told without looking up a
- * name: whoever gives it must not be told in words of the configuration. */
+ * name: its giver must not be told in words of the configuration. */
 enum url_fault {
         URL_GOOD,
         URL_MALFORMED, /* or not as courier.receiver takes it */

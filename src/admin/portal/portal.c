@@ -69,7 +69,7 @@ static char *origin_of(const char *base_url)
         return origin;
 }
 
-/* Once in ten seconds, whoever knocks. */
+/* Once in ten seconds, whatever is asked. */
 static void tell_refused(struct portal *portal, const char *why)
 {
         const int64_t pause_us = 10 * INT64_C(1000000);

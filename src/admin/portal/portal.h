@@ -80,5 +80,5 @@ struct portal *portal_create(
 /* Another configuration is in force, with the same `listen`. */
 void portal_take_config(struct portal *portal, const struct portal_config *config);
 
-/* Nothing may be under way: whoever answers `ask` has ended first. NULL is allowed. */
+/* Nothing may be under way: what answers `ask` has ended first. NULL is allowed. */
 void portal_destroy(struct portal *portal);

@@ -42,7 +42,7 @@ struct portal_rate {
  * A link that was found valid has a bucket of its own. Until then a request
  * counts as a guess: against its address, and against all guesses together,
  * because behind a proxy all come from one address. A guess that was right is
- * given back, so only wrong ones are counted; whoever has a link that is known
+ * given back, so only wrong ones are counted; a client with a link that is known
  * does not notice that others guess.
  *
  * Two links, or two addresses, whose hashes fall on the same place share it: so

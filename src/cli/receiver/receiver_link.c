@@ -93,7 +93,7 @@ static void print_link(const struct config *config, const struct rows *rows, con
 
         printf("%s%s#%s\n", base, has_slash ? "" : "/", token);
         fprintf(stderr,
-            "link %s: whoever has it %s %s until %s; it is shown this once\n"
+            "link %s: its holder %s %s until %s; it is shown this once\n"
             "`pgcourier receiver unlink %s --id %s` withdraws it\n",
             rows_text(rows, 0, LINK_ROW_ID), can_manage ? "sees and manages" : "sees", name,
             rows_text(rows, 0, LINK_ROW_EXPIRES), name, rows_text(rows, 0, LINK_ROW_ID));
