@@ -23,38 +23,32 @@ static const char *log_of_last_start(const struct relay_process *relay, char **o
         return strlen(*out_whole) > (size_t)relay->log_start ? *out_whole + relay->log_start : "";
 }
 
-/* Reports go to files: a relay may be killed on purpose, and its exit code alone would not tell. */
-static void set_sanitizer_options(const struct relay_process *relay, const char *variable)
+/* Reports go to files: a relay may be killed on purpose, and its exit code alone would not tell. By
+ * env(1): threads of the test may read the environment just now. Free it. */
+static char *sanitizer_options(const struct relay_process *relay, const char *variable)
 {
-        static const char *const ours = "log_path=";
         const char *set = getenv(variable);
-        char *kept = xstrdup(set != NULL ? set : "");
-        char *previous = strstr(kept, ours); /* of an earlier relay of this test; stands last */
-        char *options;
 
-        if (previous != NULL)
-                *previous = '\0';
-        options = xasprintf("%s%s%s%s/sanitizer", kept,
-            *kept != '\0' && kept[strlen(kept) - 1] != ':' ? ":" : "", ours, relay->folder);
-        setenv(variable, options, 1);
-        free(options);
-        free(kept);
+        return xasprintf(
+            "%s=%s:log_path=%s/sanitizer", variable, set != NULL ? set : "", relay->folder);
 }
 
 static void start_program(struct relay_process *relay)
 {
         const char *program = getenv("PGCOURIER");
-        const char *argv[] = {program, "run", "-c", relay->config_path, NULL};
+        char *asan = sanitizer_options(relay, "ASAN_OPTIONS");
+        char *ubsan = sanitizer_options(relay, "UBSAN_OPTIONS");
+        const char *argv[] = {"env", asan, ubsan, program, "run", "-c", relay->config_path, NULL};
         char *log = read_file(relay->log_path);
 
         if (program == NULL)
                 test_abort(
                     "the environment variable PGCOURIER must name the program; ctest sets it");
         relay->log_start = (long)strlen(log);
-        free(log);
-        set_sanitizer_options(relay, "ASAN_OPTIONS");
-        set_sanitizer_options(relay, "UBSAN_OPTIONS");
         process_start(&relay->process, argv, relay->log_path, false);
+        free(log);
+        free(ubsan);
+        free(asan);
 }
 
 static void check_sanitizers(const struct relay_process *relay)
