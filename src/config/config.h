@@ -418,6 +418,7 @@ struct sink_config {
         uint32_t concurrency; /* attempts in flight; 0: the kind's default */
         enum start start;
         enum order order;
+        uint32_t shards; /* at least 1 */
         uint32_t max_in_flight;
         uint64_t max_in_flight_bytes;
         struct retry_config retry;

@@ -196,6 +196,9 @@ static const struct config_key sink_keys[] = {
     {"order", KEY_CHOICE, MEMBER(order), .fallback = "key", .choices = "key, none",
         .help = "`key`: events of one key are delivered one after another; `none`: in any order, "
                 "as fast as possible"},
+    {"shards", KEY_INTEGER, MEMBER(shards), .fallback = "1", .min = "1", .max = "256",
+        .help = "divides its keys, or receivers, into so many shards, which several relays share. "
+                "To change it, change the configuration of all relays that serve the sink"},
     {"max_in_flight", KEY_INTEGER, MEMBER(max_in_flight), .fallback = "1000", .min = "2",
         .max = "100000",
         .help = "how many events may be claimed and not yet settled; a crash repeats at most "

@@ -28,6 +28,7 @@ extern const char sql_0010_dedup[];
 extern const char sql_0011_story[];
 extern const char sql_0012_types[];
 extern const char sql_0013_portal[];
+extern const char sql_0014_shards[];
 extern const char sql_inbox_0001_inbox[];
 
 static const struct migration outbox_migrations[] = {
@@ -44,6 +45,7 @@ static const struct migration outbox_migrations[] = {
     {11, "story", sql_0011_story},
     {12, "types", sql_0012_types},
     {13, "portal", sql_0013_portal},
+    {14, "shards", sql_0014_shards},
     {0},
 };
 
