@@ -5,7 +5,9 @@
 #include "delivery/attempts.h"
 #include "delivery/dispatcher_internal.h"
 #include "delivery/fanout.h"
+#include "delivery/reading.h"
 #include "delivery/runner.h"
+#include "delivery/shard.h"
 #include "log/log.h"
 #include "loop/timer.h"
 #include "outbox/sink_settings.h"
@@ -17,15 +19,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Another relay gives its shards back: that takes a moment. */
+#define AGREE_AGAIN_MS 100
+
 static struct runner *runner_of(struct list *link)
 {
         return list_owner(link, struct runner, link);
-}
-
-/* Of a sink that does not fan out. */
-static struct runner *only_runner(const struct dispatcher *dispatcher)
-{
-        return runner_of(dispatcher->runners.next);
 }
 
 static void on_sink_closed(void *owner)
@@ -35,6 +34,7 @@ static void on_sink_closed(void *owner)
 
         list_remove(&dispatcher->link);
         telemetry_close_sink(dispatcher->seen);
+        agreement_deinit(&dispatcher->agreement);
         free(dispatcher->settings);
         free(dispatcher->topics);
         free(dispatcher->types);
@@ -50,16 +50,16 @@ static void close_parts(struct dispatcher *dispatcher)
 {
         struct sink *sink = dispatcher->sink;
 
-        timer_destroy(dispatcher->standby);
+        timer_destroy(dispatcher->agree_again);
         starts_deinit(dispatcher);
-        if (dispatcher->fanout != NULL)
-                fanout_session_down(dispatcher->fanout);
+        if (dispatcher->reading != NULL)
+                reading_reset(dispatcher->reading);
         list_for_each (link, &dispatcher->runners)
                 runner_destroy(runner_of(link));
-        if (dispatcher->fanout != NULL) {
+        if (dispatcher->fanout != NULL)
                 fanout_destroy(dispatcher->fanout);
-                lane_store_destroy(dispatcher->owner_lane);
-        }
+        reading_destroy(dispatcher->reading);
+        shards_destroy(dispatcher);
         filter_close(dispatcher->filter);
         assert(sink->n_in_flight == 0);
         sink_close(sink, on_sink_closed, dispatcher);
@@ -71,41 +71,98 @@ static void enter(struct dispatcher *dispatcher, enum dispatcher_state state)
 {
         dispatcher->state = state;
         dispatcher_wake(dispatcher);
-        timer_disarm(dispatcher->standby);
-        switch (state) {
-        case DISPATCHER_CLAIMING:
-                lane_store_claim(dispatcher->owner_lane);
-                return;
-        case DISPATCHER_STANDBY:
-                timer_arm(dispatcher->standby, (uint64_t)dispatcher->standby_ms);
-                return;
-        case DISPATCHER_OWNED:
-                if (dispatcher->fanout != NULL)
-                        fanout_owned(dispatcher->fanout);
-                return;
-        case DISPATCHER_RELEASING:
-                lane_store_release(dispatcher->owner_lane);
-                return;
-        case DISPATCHER_CLOSING:
+        if (state == DISPATCHER_CLOSING)
                 close_parts(dispatcher);
-                return;
-        case DISPATCHER_WAITING:
-        case DISPATCHER_UNOWNED:
-        case DISPATCHER_WITHDRAWING:
-        case DISPATCHER_DRAINING:
-        case DISPATCHER_FINISHING:
+}
+
+unsigned dispatcher_count_owned(const struct dispatcher *dispatcher)
+{
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < dispatcher->n_shards; i++)
+                n += dispatcher->shards[i].state == SHARD_OWNED;
+        return n;
+}
+
+/* No lock of it is held or asked for, and nothing is in flight under one. */
+static bool has_no_shard(const struct dispatcher *dispatcher)
+{
+        for (unsigned i = 0; i < dispatcher->n_shards; i++)
+                if (dispatcher->shards[i].state != SHARD_UNOWNED)
+                        return false;
+        return true;
+}
+
+static void set_agreement(struct dispatcher *dispatcher, enum agreement_state state)
+{
+        dispatcher->agreement_state = state;
+        timer_disarm(dispatcher->agree_again);
+        dispatcher_wake(dispatcher);
+}
+
+static void on_agree_again(void *owner)
+{
+        set_agreement(owner, AGREEMENT_NEEDED);
+}
+
+void dispatcher_agree_anew(struct dispatcher *dispatcher)
+{
+        if (dispatcher->agreement_state != AGREEMENT_ASKING)
+                set_agreement(dispatcher, AGREEMENT_NEEDED);
+}
+
+void dispatcher_note_division(struct dispatcher *dispatcher, const char *sink)
+{
+        if (dispatcher_is_serving(dispatcher) && strcmp(dispatcher->name, sink) == 0)
+                dispatcher_agree_anew(dispatcher);
+}
+
+static void note_older(struct dispatcher *dispatcher)
+{
+        const struct agreement *agreement = &dispatcher->agreement;
+        bool is_older = agreement->verdict == AGREEMENT_OLDER;
+
+        if (is_older && !dispatcher->is_older)
+                log_warn("shards_differ", kv_text("sink", dispatcher->name),
+                    kv_int("here", agreement->n_shards), kv_int("in_force", agreement->n_in_force),
+                    kv_text("hint",
+                        "another relay has a newer configuration; give this one the same and "
+                        "reload it: until then it takes no shard of this sink"));
+        dispatcher->is_older = is_older;
+}
+
+static void on_agreed(void *owner)
+{
+        struct dispatcher *dispatcher = owner;
+        const struct agreement *agreement = &dispatcher->agreement;
+
+        note_older(dispatcher);
+        if (agreement->verdict != AGREEMENT_READY) {
+                set_agreement(dispatcher, AGREEMENT_LATER);
+                timer_arm(dispatcher->agree_again,
+                    agreement->verdict == AGREEMENT_OLDER ? (uint64_t)dispatcher->standby_ms
+                                                          : AGREE_AGAIN_MS);
                 return;
         }
+        if (dispatcher->reading != NULL)
+                reading_leave_out(dispatcher->reading, agreement->newest_end);
+        else
+                lane_store_leave_out(dispatcher->shards[0].owner_lane, agreement->newest_end);
+        set_agreement(dispatcher, AGREEMENT_REACHED);
 }
 
-static void on_standby_due(void *owner)
+static void serve_agreement(struct dispatcher *dispatcher)
 {
-        enter(owner, DISPATCHER_CLAIMING);
+        if (dispatcher->agreement_state != AGREEMENT_NEEDED || !dispatcher->set->is_session_up ||
+            !has_no_shard(dispatcher))
+                return;
+        set_agreement(dispatcher, AGREEMENT_ASKING);
+        agreement_ask(&dispatcher->agreement);
 }
 
-/* The relay that takes the lane notes its settings. While another relay owns it, other settings are
+/* The relay that takes shard 0 notes its settings. While another relay owns it, other settings are
  * a warning: events will be sent elsewhere once that relay ends. Afterwards they are a change. */
-static void note_settings(struct dispatcher *dispatcher, const char *theirs)
+void dispatcher_note_settings(struct dispatcher *dispatcher, const char *theirs)
 {
         struct bytes words = {0};
 
@@ -118,31 +175,17 @@ static void note_settings(struct dispatcher *dispatcher, const char *theirs)
         dispatcher->differences = words.data;
 }
 
-static void note_owned(struct dispatcher *dispatcher)
+void dispatcher_note_settings_in_force(struct dispatcher *dispatcher)
 {
-        assert(dispatcher->state == DISPATCHER_CLAIMING ||
-               dispatcher->state == DISPATCHER_WITHDRAWING);
-        dispatcher->is_owned_elsewhere = false;
         if (dispatcher->differences != NULL)
                 log_info("sink_settings_changed", kv_text("sink", dispatcher->name),
                     kv_text("differences", dispatcher->differences));
         free(dispatcher->differences);
         dispatcher->differences = NULL;
-        enter(dispatcher,
-            dispatcher->state == DISPATCHER_CLAIMING ? DISPATCHER_OWNED : DISPATCHER_DRAINING);
 }
 
-static void note_owned_elsewhere(struct dispatcher *dispatcher)
+void dispatcher_warn_of_settings(struct dispatcher *dispatcher)
 {
-        const struct sink_set *set = dispatcher->set;
-
-        if (dispatcher->state == DISPATCHER_WITHDRAWING) {
-                enter(dispatcher, DISPATCHER_FINISHING);
-                return;
-        }
-        if (!dispatcher->is_owned_elsewhere)
-                log_info("lane_owned_elsewhere", kv_text("sink", dispatcher->name),
-                    kv_int("retry_ms", dispatcher->standby_ms));
         if (dispatcher->differences != NULL && dispatcher->are_differences_news)
                 log_warn("sink_settings_differ", kv_text("sink", dispatcher->name),
                     kv_text("differences", dispatcher->differences),
@@ -150,137 +193,19 @@ static void note_owned_elsewhere(struct dispatcher *dispatcher)
                         "the relay that delivers has other settings; when it ends, ours "
                         "are in force"));
         dispatcher->are_differences_news = false;
-        dispatcher->is_owned_elsewhere = true;
-        enter(dispatcher, DISPATCHER_STANDBY);
-        set->events.on_standby(set->owner);
 }
 
-/* The only lane of a sink is the owner lane, too, and reads its pages itself. */
-
-static void on_only_owned(
-    void *owner, const struct cursor *cursor, const struct parked_keys *parked)
+static struct agreement agreement_of(const struct dispatcher *dispatcher)
 {
-        struct runner *runner = owner;
-
-        note_owned(runner->dispatcher);
-        runner_own(runner, cursor, parked);
-}
-
-static void on_only_owned_elsewhere(void *owner)
-{
-        struct runner *runner = owner;
-
-        note_owned_elsewhere(runner->dispatcher);
-}
-
-static void on_only_settings(void *owner, const char *theirs)
-{
-        struct runner *runner = owner;
-
-        note_settings(runner->dispatcher, theirs);
-}
-
-static void on_only_page(void *owner, struct page *page)
-{
-        runner_take_page(owner, page, false);
-}
-
-static void on_only_released(void *owner)
-{
-        struct runner *runner = owner;
-
-        enter(runner->dispatcher, DISPATCHER_FINISHING);
-}
-
-static void read_page(struct runner *runner, struct page_request *request)
-{
-        lane_store_read(runner->store, request);
-}
-
-static void create_only_runner(struct dispatcher *dispatcher)
-{
-        static const struct runner_ops ops = {
-            .read = read_page, .on_outcome = dispatcher_note_outcome};
-        static const struct lane_store_events events = {.on_owned = on_only_owned,
-            .on_owned_elsewhere = on_only_owned_elsewhere,
-            .on_settings = on_only_settings,
-            .on_page_end = runner_note_page_end,
-            .on_page = on_only_page,
-            .on_page_failed = runner_fail_page,
-            .on_parked = runner_take_parked,
-            .on_missing = runner_note_missing,
-            .on_settled = runner_note_settled,
-            .on_released = on_only_released};
         const struct sink_config *config = dispatcher->config;
-        const struct lane_store_settings settings = {.sink = config->name,
-            .filter = config->filter,
-            .settings = dispatcher->settings,
-            .topics = dispatcher->topics,
-            .types = dispatcher->types,
-            .is_durable = dispatcher->sink->remembers,
-            .start = config->start};
-        const struct lane_policy policy = runner_policy(dispatcher);
-        const struct routing *routing = &dispatcher->routing;
-        struct runner *runner = runner_create(dispatcher, &ops, &policy);
 
-        runner->label = xstrdup(config->name);
-        runner->store = lane_store_create(dispatcher->set->outbox, &settings, &events, runner);
-        lane_store_route(runner->store, &routing, 1);
-        dispatcher->owner_lane = runner->store;
-        runner_update_pause(runner);
-}
-
-/* The owner lane of a sink that fans out reads for all receivers, and delivers nothing itself. */
-
-static void on_owned(void *owner, const struct cursor *cursor, const struct parked_keys *parked)
-{
-        (void)cursor;
-        (void)parked;
-        note_owned(owner);
-}
-
-static void on_owned_elsewhere(void *owner)
-{
-        note_owned_elsewhere(owner);
-}
-
-static void on_settings(void *owner, const char *theirs)
-{
-        note_settings(owner, theirs);
-}
-
-static void on_settled(void *owner, enum cursor_room room)
-{
-        (void)owner;
-        (void)room;
-}
-
-static void on_released(void *owner)
-{
-        enter(owner, DISPATCHER_FINISHING);
-}
-
-static void create_fanout(struct dispatcher *dispatcher)
-{
-        static const struct lane_store_events events = {.on_owned = on_owned,
-            .on_owned_elsewhere = on_owned_elsewhere,
-            .on_settings = on_settings,
-            .on_page = fanout_take_page,
-            .on_page_failed = fanout_fail_page,
-            .on_settled = on_settled,
-            .on_released = on_released};
-        const struct sink_config *config = dispatcher->config;
-        const struct lane_store_settings settings = {.sink = config->name,
-            .filter = config->filter,
-            .settings = dispatcher->settings,
-            .topics = dispatcher->topics,
-            .types = dispatcher->types,
-            .is_owner_lane = true,
-            .start = config->start};
-
-        dispatcher->owner_lane =
-            lane_store_create(dispatcher->set->outbox, &settings, &events, dispatcher);
-        dispatcher->fanout = fanout_create(dispatcher);
+        return (struct agreement){.outbox = dispatcher->set->outbox,
+            .sink = dispatcher->name,
+            .filter = dispatcher->routing.filter,
+            .n_shards = config->shards,
+            .fans_out = sink_config_fans_out(config),
+            .start = config->start,
+            .on_agreed = on_agreed};
 }
 
 struct dispatcher *dispatcher_create(struct sink_set *set, const struct sink_config *config,
@@ -318,12 +243,17 @@ struct dispatcher *dispatcher_create(struct sink_set *set, const struct sink_con
         dispatcher->topics = sink_patterns(config->topics, config->n_topics);
         dispatcher->types = sink_patterns(config->types, config->n_types);
         dispatcher->standby_ms = relay->standby_ms;
-        dispatcher->standby = timer_create_on(set->loop, on_standby_due, dispatcher);
+        dispatcher->agree_again = timer_create_on(set->loop, on_agree_again, dispatcher);
+        dispatcher->agreement = agreement_of(dispatcher);
+        dispatcher->agreement.owner = dispatcher;
         starts_init(dispatcher);
         if (sink_config_fans_out(config))
-                create_fanout(dispatcher);
-        else
-                create_only_runner(dispatcher);
+                dispatcher->fanout = fanout_create(dispatcher);
+        if (sink_config_fans_out(config) || config->shards > 1)
+                dispatcher->reading = reading_create(dispatcher);
+        shards_create(dispatcher);
+        if (dispatcher->reading != NULL)
+                reading_note_lanes(dispatcher->reading);
         return dispatcher;
 }
 
@@ -337,10 +267,13 @@ void dispatcher_session_down(struct dispatcher *dispatcher)
 {
         if (!dispatcher_is_at_work(dispatcher))
                 return;
-        enter(dispatcher,
-            dispatcher_is_serving(dispatcher) ? DISPATCHER_UNOWNED : DISPATCHER_FINISHING);
+        set_agreement(dispatcher, AGREEMENT_NEEDED);
+        for (unsigned i = 0; i < dispatcher->n_shards; i++)
+                shard_session_down(&dispatcher->shards[i]);
         if (dispatcher->fanout != NULL)
                 fanout_session_down(dispatcher->fanout);
+        if (dispatcher->reading != NULL)
+                reading_reset(dispatcher->reading);
         list_for_each (link, &dispatcher->runners)
                 runner_session_down(runner_of(link));
         /* What is in flight could not be settled any more, and a lane starts anew only without
@@ -353,12 +286,11 @@ void dispatcher_ring(struct dispatcher *dispatcher)
 {
         if (!dispatcher_is_serving(dispatcher))
                 return;
-        if (dispatcher->fanout != NULL) {
-                page_cache_ring(dispatcher->fanout->page_cache);
-                dispatcher_wake(dispatcher);
+        if (dispatcher->reading != NULL) {
+                reading_ring(dispatcher->reading);
         } else {
-                lane_ring(&only_runner(dispatcher)->lane);
-                runner_wake(only_runner(dispatcher));
+                lane_ring(&dispatcher->shards[0].runner->lane);
+                runner_wake(dispatcher->shards[0].runner);
         }
 }
 
@@ -366,10 +298,14 @@ void dispatcher_control(struct dispatcher *dispatcher)
 {
         if (!dispatcher_is_serving(dispatcher))
                 return;
-        if (dispatcher->fanout != NULL)
+        if (dispatcher->agreement_state == AGREEMENT_LATER)
+                set_agreement(dispatcher, AGREEMENT_NEEDED);
+        if (dispatcher->fanout != NULL) {
                 fanout_control(dispatcher->fanout);
-        else
-                runner_ring_parked(only_runner(dispatcher));
+                return;
+        }
+        list_for_each (link, &dispatcher->runners)
+                runner_ring_parked(runner_of(link));
 }
 
 void dispatcher_retry_login(struct dispatcher *dispatcher)
@@ -388,14 +324,9 @@ void dispatcher_retire(struct dispatcher *dispatcher)
 {
         if (dispatcher == NULL || !dispatcher_is_serving(dispatcher))
                 return;
-        if (dispatcher->state == DISPATCHER_OWNED)
-                enter(dispatcher, DISPATCHER_DRAINING);
-        else if (dispatcher->state == DISPATCHER_CLAIMING)
-                enter(dispatcher, DISPATCHER_WITHDRAWING);
-        else
-                enter(dispatcher, DISPATCHER_FINISHING);
-        list_for_each (link, &dispatcher->runners)
-                runner_drain(runner_of(link));
+        enter(dispatcher, DISPATCHER_RETIRING);
+        for (unsigned i = 0; i < dispatcher->n_shards; i++)
+                shard_serve(&dispatcher->shards[i], false);
 }
 
 void dispatcher_hurry(struct dispatcher *dispatcher)
@@ -416,7 +347,7 @@ void dispatcher_configure(struct dispatcher *dispatcher, const struct sink_confi
 
 bool dispatcher_is_owned(const struct dispatcher *dispatcher)
 {
-        return dispatcher->state == DISPATCHER_OWNED;
+        return dispatcher_is_serving(dispatcher) && dispatcher_count_owned(dispatcher) > 0;
 }
 
 bool dispatcher_is_at_rest(const struct dispatcher *dispatcher)
@@ -440,54 +371,47 @@ bool dispatcher_is_caught_up(const struct dispatcher *dispatcher)
         return true;
 }
 
-/* Nothing is under way but progress that was written, and not the claim: that has states of its
- * own. */
+/* Nothing is under way, and the database owes it no answer. */
 static bool is_idle(const struct dispatcher *dispatcher)
 {
-        if (!dispatcher_is_at_rest(dispatcher))
+        if (!has_no_shard(dispatcher) || dispatcher->agreement_state == AGREEMENT_ASKING)
                 return false;
         list_for_each (link, &dispatcher->runners)
                 if (!runner_is_idle(runner_of(link)))
                         return false;
-        return dispatcher->fanout == NULL || fanout_is_idle(dispatcher->fanout);
+        return (dispatcher->fanout == NULL || fanout_is_idle(dispatcher->fanout)) &&
+               (dispatcher->reading == NULL || reading_is_idle(dispatcher->reading));
 }
 
-/* An only lane starts anew when nothing is in flight from the time before. */
-static bool may_claim(const struct dispatcher *dispatcher)
+static void serve_shards(struct dispatcher *dispatcher, bool are_wanted)
 {
-        return dispatcher->set->is_session_up &&
-               (dispatcher->fanout != NULL || only_runner(dispatcher)->lane.state == LANE_UNOWNED);
+        if (dispatcher->fanout != NULL)
+                fanout_serve(dispatcher->fanout);
+        if (dispatcher->reading != NULL)
+                reading_serve(dispatcher->reading, dispatcher_now_ms());
+        for (unsigned i = 0; i < dispatcher->n_shards; i++)
+                shard_serve(&dispatcher->shards[i], are_wanted);
 }
 
 void dispatcher_serve(struct dispatcher *dispatcher, bool may_begin)
 {
-        if (dispatcher->fanout != NULL &&
-            (dispatcher->state == DISPATCHER_OWNED || dispatcher->state == DISPATCHER_DRAINING))
-                fanout_serve(dispatcher->fanout);
         switch (dispatcher->state) {
         case DISPATCHER_WAITING:
                 if (!may_begin)
                         return;
-                enter(dispatcher, DISPATCHER_UNOWNED);
+                enter(dispatcher, DISPATCHER_SERVING);
                 dispatcher_ring(dispatcher);
                 return;
-        case DISPATCHER_UNOWNED:
-                if (may_claim(dispatcher))
-                        enter(dispatcher, DISPATCHER_CLAIMING);
+        case DISPATCHER_SERVING:
+                serve_agreement(dispatcher);
+                serve_shards(dispatcher, dispatcher->set->is_session_up &&
+                                             dispatcher->agreement_state == AGREEMENT_REACHED);
                 return;
-        case DISPATCHER_DRAINING:
-                if (!dispatcher->set->is_ending && is_idle(dispatcher))
-                        enter(dispatcher, DISPATCHER_RELEASING);
-                return;
-        case DISPATCHER_FINISHING:
+        case DISPATCHER_RETIRING:
+                serve_shards(dispatcher, false);
                 if (!dispatcher->set->is_ending && is_idle(dispatcher))
                         enter(dispatcher, DISPATCHER_CLOSING);
                 return;
-        case DISPATCHER_CLAIMING:
-        case DISPATCHER_STANDBY:
-        case DISPATCHER_OWNED:
-        case DISPATCHER_WITHDRAWING:
-        case DISPATCHER_RELEASING:
         case DISPATCHER_CLOSING:
                 return;
         }

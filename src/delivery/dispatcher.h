@@ -1,6 +1,6 @@
 /*
- * Dispatches events from the outbox to one sink, by one runner, or by one for each
- * of its receivers. Owns the sink and the right to deliver to it.
+ * Dispatches events from the outbox to one sink, by one runner for each of its shards, or for each
+ * of its receivers. Owns the sink.
  */
 #pragma once
 
@@ -21,6 +21,9 @@ void dispatcher_control(struct dispatcher *dispatcher);
 /* All rows of courier.pause, of any sink. */
 void dispatcher_take_pauses(struct dispatcher *dispatcher, const struct pause_list *pauses);
 
+/* The sink of this name is to be divided anew: its shards are given back. */
+void dispatcher_note_division(struct dispatcher *dispatcher, const char *sink);
+
 /* The session is lost: what is in flight is cancelled, because it could not be settled any more. */
 void dispatcher_session_down(struct dispatcher *dispatcher);
 
@@ -30,7 +33,7 @@ void dispatcher_retry_login(struct dispatcher *dispatcher);
 /* Writes its gauges and its state into the telemetry. */
 void dispatcher_show(const struct dispatcher *dispatcher, int64_t now_us);
 
-/* True while some lane of it is ours, and it was not retired. */
+/* True while some shard of it is ours, and it was not retired. */
 bool dispatcher_is_owned(const struct dispatcher *dispatcher);
 
 /* All that was in the outbox is delivered and settled. */

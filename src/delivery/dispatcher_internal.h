@@ -8,11 +8,14 @@
 #include "delivery/starts.h"
 #include "delivery/work.h"
 #include "outbox/filter_queue.h"
+#include "outbox/outbox.h"
 #include "outbox/routing.h"
 #include "pgcourier/outcome.h"
 
 struct fanout;
+struct reading;
 struct runner;
+struct shard;
 struct sink_telemetry;
 
 struct sink_set {
@@ -29,37 +32,35 @@ struct sink_set {
 };
 
 /*
- * The life of a dispatcher. enter() of dispatcher.c is the only function that
- * assigns its state.
+ * The life of a dispatcher. enter() of dispatcher.c is the only function that assigns its state;
+ * who owns what is the shards' (shard.h).
  *
- *   WAITING -its place is free-> UNOWNED -session is up-> CLAIMING -granted-> OWNED
- *   CLAIMING -another relay has the lock-> STANDBY -timer-> CLAIMING
- *   UNOWNED, CLAIMING, STANDBY, OWNED -session lost-> UNOWNED
- *
- *   retired:    OWNED -> DRAINING    CLAIMING -> WITHDRAWING    UNOWNED, STANDBY -> FINISHING
- *   WITHDRAWING -granted-> DRAINING  -refused-> FINISHING
- *   DRAINING -nothing is under way-> RELEASING -unlocked-> FINISHING -nothing in flight-> CLOSING
- *   WITHDRAWING, DRAINING, RELEASING -session lost-> FINISHING
- *
- *   WAITING -discarded-> CLOSING -the sink has closed-> gone
+ *   WAITING -its place is free-> SERVING -retired-> RETIRING -no shard is ours, nothing in flight->
+ *   CLOSING -the sink has closed-> gone
+ *   WAITING -discarded-> CLOSING
  *   any -the relay ends, and the session is closed-> CLOSING
- *
- * RELEASING: the answer to the unlock is the last that the database owes the
- * dispatcher. Only then may its store go, and only then does the next dispatcher
- * of the same sink try for the same lock: a session may hold an advisory lock
- * twice, and would not notice that the first holder still writes.
  */
 enum dispatcher_state {
-        DISPATCHER_WAITING,     /* added; an older dispatcher of the same sink has not left yet */
-        DISPATCHER_UNOWNED,     /* no session, or attempts from the last one are still in flight */
-        DISPATCHER_CLAIMING,    /* the lock of the sink is asked for */
-        DISPATCHER_STANDBY,     /* another relay has the lock; it is asked for again later */
-        DISPATCHER_OWNED,       /* delivers */
-        DISPATCHER_WITHDRAWING, /* retired, but the claim is not answered yet */
-        DISPATCHER_DRAINING,    /* retired: finishes what is in flight, and settles it */
-        DISPATCHER_RELEASING,   /* the unlock is not answered yet */
-        DISPATCHER_FINISHING,   /* retired without a lock: what is in flight ends */
-        DISPATCHER_CLOSING,     /* only its sink is left */
+        DISPATCHER_WAITING,  /* added; an older dispatcher of the same sink has not left yet */
+        DISPATCHER_SERVING,  /* takes shards, and delivers */
+        DISPATCHER_RETIRING, /* finishes what is in flight, and gives its shards back */
+        DISPATCHER_CLOSING,  /* only its sink is left */
+};
+
+/*
+ * Its relays agree on the number of the sink's shards before they take any, and again when it is to
+ * change.
+ *
+ *   NEEDED -no shard is ours-> ASKING -ready-> REACHED
+ *   ASKING -another number is in force, or not yet ours-> LATER -timer, or news-> NEEDED
+ *   REACHED -the number is to change-> NEEDED
+ *   any -session lost-> NEEDED
+ */
+enum agreement_state {
+        AGREEMENT_NEEDED,
+        AGREEMENT_ASKING,
+        AGREEMENT_LATER,
+        AGREEMENT_REACHED,
 };
 
 /* A login that the destination refused: see attempts.h. */
@@ -70,8 +71,8 @@ struct login {
         bool was_closed;         /* the breaker, before that */
 };
 
-/* The set owns dispatchers; a dispatcher owns its sink and its runners; a runner its lane and its
- * lane's store; the lane owns pages, a page its events; a delivery borrows its event, and its
+/* The set owns dispatchers; a dispatcher owns its sink, its shards and its runners; a runner its
+ * lane and its lane's store; the lane owns pages, a page its events; a delivery borrows its event, and its
  * attempt is lent to the sink. */
 struct dispatcher {
         struct sink_set *set;             /* borrowed */
@@ -84,17 +85,20 @@ struct dispatcher {
         struct routing routing; /* what the sink takes */
         struct filter *filter;  /* owned; of the sink; NULL: it has none */
         struct sink *sink;      /* owned */
+        struct shard *shards;   /* owned; n_shards */
+        unsigned n_shards;      /* as its configuration has it */
         struct list runners;    /* runner::link */
         struct starts starts;
-        struct fanout *fanout;       /* owned; NULL: there is one runner */
+        struct fanout *fanout;       /* owned; NULL: each shard has one runner */
+        struct reading *reading;     /* owned; NULL: the only runner reads itself */
         struct sink_telemetry *seen; /* one reference */
         struct login login;
 
-        struct lane_store *owner_lane; /* its lock covers all lanes of the sink */
-        struct timer *standby;         /* armed while STANDBY */
+        struct agreement agreement;
+        enum agreement_state agreement_state;
+        struct timer *agree_again; /* armed while AGREEMENT_LATER */
+        bool is_older;             /* another number of shards is in force; that was logged */
         int64_t standby_ms;
-        bool is_owned_elsewhere; /* by the last answer; so that this is logged once */
-        bool has_settled;        /* some lane, since the fan-out was served last */
         char *settings;          /* owned: sink_settings() */
         char *topics;            /* owned: sink_patterns() */
         char *types;             /* owned, likewise */
@@ -111,25 +115,18 @@ struct dispatcher {
 /* It has taken its place, and was not retired. */
 static inline bool dispatcher_is_serving(const struct dispatcher *dispatcher)
 {
-        return dispatcher->state >= DISPATCHER_UNOWNED && dispatcher->state <= DISPATCHER_OWNED;
+        return dispatcher->state == DISPATCHER_SERVING;
 }
 
 static inline bool dispatcher_is_draining(const struct dispatcher *dispatcher)
 {
-        return dispatcher->state >= DISPATCHER_WITHDRAWING;
+        return dispatcher->state >= DISPATCHER_RETIRING;
 }
 
 /* It has runners that may have something under way. */
 static inline bool dispatcher_is_at_work(const struct dispatcher *dispatcher)
 {
-        return dispatcher->state != DISPATCHER_WAITING && dispatcher->state != DISPATCHER_CLOSING;
-}
-
-/* The lock is ours. */
-static inline bool dispatcher_has_lock(const struct dispatcher *dispatcher)
-{
-        return dispatcher->state == DISPATCHER_OWNED || dispatcher->state == DISPATCHER_DRAINING ||
-               dispatcher->state == DISPATCHER_RELEASING;
+        return dispatcher->state == DISPATCHER_SERVING || dispatcher->state == DISPATCHER_RETIRING;
 }
 
 /* The end of a turn of the loop may change its state. */
@@ -154,6 +151,17 @@ struct dispatcher *dispatcher_create(struct sink_set *set, const struct sink_con
 /* For good: its attempts have ended. No answer may be on its way: it was released, or never owned
  * anything, or the outbox's session is closed. It may be gone when this returns. */
 void dispatcher_close(struct dispatcher *dispatcher);
+
+/* So many of its shards deliver. */
+unsigned dispatcher_count_owned(const struct dispatcher *dispatcher);
+
+/* For its shards. The number of shards has changed, or is to change. */
+void dispatcher_agree_anew(struct dispatcher *dispatcher);
+
+/* What is noted of the sink; NULL: ours, or nothing. Then its shard is ours, or another relay's. */
+void dispatcher_note_settings(struct dispatcher *dispatcher, const char *theirs);
+void dispatcher_note_settings_in_force(struct dispatcher *dispatcher);
+void dispatcher_warn_of_settings(struct dispatcher *dispatcher);
 
 /* dispatcher_status.c: opens the sink's filter, if it has one. */
 void dispatcher_open_filter(struct dispatcher *dispatcher);

@@ -4,6 +4,7 @@
  */
 #include "delivery/dispatcher_internal.h"
 #include "delivery/runner.h"
+#include "delivery/shard.h"
 #include "log/log.h"
 #include "sinks/sink_contract.h"
 #include "telemetry/telemetry.h"
@@ -188,6 +189,26 @@ static bool is_stalled(const struct dispatcher *dispatcher, int64_t now_us)
                    STALLED_AFTER_S * INT64_C(1000000);
 }
 
+/* No shard is ours, and some are another relay's. */
+static bool is_owned_elsewhere(const struct dispatcher *dispatcher)
+{
+        bool is_any = false;
+
+        if (dispatcher_count_owned(dispatcher) > 0)
+                return false;
+        for (unsigned i = 0; i < dispatcher->n_shards; i++)
+                is_any = is_any || dispatcher->shards[i].is_owned_elsewhere;
+        return is_any;
+}
+
+static bool has_lock(const struct dispatcher *dispatcher)
+{
+        for (unsigned i = 0; i < dispatcher->n_shards; i++)
+                if (dispatcher->shards[i].state >= SHARD_OWNED)
+                        return true;
+        return false;
+}
+
 static enum sink_state find_state(
     const struct dispatcher *dispatcher, const char **out_reason, int64_t now_us)
 {
@@ -200,7 +221,11 @@ static enum sink_state find_state(
                 *out_reason = "not connected to PostgreSQL";
                 return SINK_DISCONNECTED;
         }
-        if (dispatcher->is_owned_elsewhere) {
+        if (dispatcher->is_older) {
+                *out_reason = "another relay has a newer configuration, with another number of shards";
+                return SINK_STANDBY;
+        }
+        if (is_owned_elsewhere(dispatcher)) {
                 *out_reason = dispatcher->differences == NULL
                                   ? "another relay owns it"
                                   : "another relay owns it, and has other settings for it";
@@ -210,7 +235,7 @@ static enum sink_state find_state(
                 *out_reason = dispatcher->pause_reason;
                 return SINK_PAUSED;
         }
-        if (dispatcher->state != DISPATCHER_OWNED)
+        if (!dispatcher_is_owned(dispatcher))
                 return SINK_STARTING;
         if (dispatcher->is_paused_by_relay) {
                 *out_reason = dispatcher->filter_reason[0] != '\0' ? dispatcher->filter_reason
@@ -248,12 +273,13 @@ void dispatcher_show(const struct dispatcher *dispatcher, int64_t now_us)
         add_filter(seen, dispatcher->filter, "");
         list_for_each (link, &dispatcher->runners) {
                 const struct runner *runner = list_owner(link, struct runner, link);
-                add_lane(seen, &runner->lane);
+                if (shard_is_read(runner->shard) || dispatcher->n_shards == 1)
+                        add_lane(seen, &runner->lane);
                 add_filter(
                     seen, runner->filter, runner->receiver != NULL ? runner->receiver->name : "");
         }
         seen->is_paused = dispatcher->is_paused_by_operator || dispatcher->is_paused_by_relay;
-        seen->is_owned = dispatcher_has_lock(dispatcher);
+        seen->is_owned = has_lock(dispatcher);
         seen->is_up = seen->is_owned && seen->breaker == 0;
         state = find_state(dispatcher, &reason, now_us);
         telemetry_set_state(seen, state, reason, now_us);

@@ -12,11 +12,6 @@
 #define KEPT_PAGES     64
 #define KEPT_BYTES_MAX (8u << 20)
 
-/* What a page holds at most. A lane with room for less takes it in parts; an event with a larger
- * payload comes alone. */
-#define PAGE_EVENTS      64
-#define PAGE_EVENT_BYTES 16384
-
 /* A lane is told how far it has come after so long; of many, one in a hundred each tenth of a
  * second, so that they do not write their cursors all at once. */
 #define TELL_MS       15000
@@ -36,6 +31,7 @@ struct group {
 
 struct page_cache {
         struct lane_store *store; /* borrowed */
+        struct page_cache_settings settings;
         struct page_cache_events events;
         const struct routing **routings; /* owned; of all that may ask */
         struct topic_index index;        /* of these; its owners are the waiters */
@@ -56,12 +52,13 @@ struct page_cache {
         size_t n_kept, bytes_kept;
 };
 
-struct page_cache *page_cache_create(
-    struct lane_store *store, const struct page_cache_events *events)
+struct page_cache *page_cache_create(struct lane_store *store,
+    const struct page_cache_settings *settings, const struct page_cache_events *events)
 {
         struct page_cache *cache = xcalloc(1, sizeof *cache);
 
         cache->store = store;
+        cache->settings = *settings;
         cache->events = *events;
         cache->n_rings = 1;
         list_init(&cache->asking);
@@ -143,7 +140,8 @@ void page_cache_set_waiters(
                 topic_index_add(&cache->index, routing->topics, routing->n_topics, waiters[i]);
         }
         cache->routings[n_waiters] = &nothing; /* so that there are several, or none */
-        lane_store_route(cache->store, cache->routings, n_waiters + 1);
+        lane_store_route(cache->store, cache->routings,
+            cache->settings.are_alike && n_waiters > 0 ? 1 : n_waiters + 1);
         cache->is_outdated = cache->reading != NULL;
         forget_pages(cache);
 }
@@ -443,7 +441,9 @@ static bool is_wanting(const struct page_cache *cache, const struct group *group
 static void read_page(struct page_cache *cache, struct group *group)
 {
         struct page_request request = {
-            .start = group->place, .max_events = PAGE_EVENTS, .max_event_bytes = PAGE_EVENT_BYTES};
+            .start = group->place,
+            .max_events = cache->settings.max_events,
+            .max_event_bytes = cache->settings.max_event_bytes};
 
         cache->is_opening = request.start.until == NULL;
         if (cache->is_opening && cache->newest != NULL && cache->n_rings_then == cache->n_rings &&

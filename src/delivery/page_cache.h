@@ -47,10 +47,19 @@ struct page_cache_events {
         bool (*takes)(void *owner, const struct page *page, size_t i);
 };
 
+struct page_cache_settings {
+        /* What a page holds at most. A lane with room for less takes it in parts; an event with a
+         * larger payload comes alone. */
+        uint32_t max_events;
+        uint64_t max_event_bytes;
+        bool are_alike; /* all lanes have the same routing: `takes` tells them apart */
+};
+
 /* `store` reads the pages; borrowed. Its on_page and on_page_failed must lead to
  * page_cache_take_page() and page_cache_fail_page(). */
 struct page_cache *page_cache_create(
-    struct lane_store *store, const struct page_cache_events *events);
+    struct lane_store *store, const struct page_cache_settings *settings,
+    const struct page_cache_events *events);
 void page_cache_destroy(struct page_cache *cache); /* no answer is on its way */
 
 /* Who may ask, each with what it takes at most; all is borrowed until the next call. Drops the

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "delivery/attempts.h"
 #include "delivery/fanout.h"
+#include "delivery/reading.h"
 #include "delivery/runner.h"
 #include "log/log.h"
 #include "outbox/receiver.h"
@@ -152,32 +153,27 @@ static void on_receiver_owned(
 {
         struct runner *runner = owner;
 
-        page_cache_ring(runner->dispatcher->fanout->page_cache);
+        reading_ring(runner->dispatcher->reading);
         runner_own(runner, cursor, parked);
 }
 
-static void read_page(struct runner *runner, struct page_request *request)
+void receiver_lane_add(struct fanout *fanout, const struct receiver *receiver, struct shard *shard,
+    struct list *before)
 {
-        page_cache_ask(runner->dispatcher->fanout->page_cache, &runner->waiter, request);
-}
-
-void receiver_lane_add(struct fanout *fanout, const struct receiver *receiver, struct list *before)
-{
-        static const struct runner_ops ops = {.read = read_page, .on_outcome = on_outcome};
+        static const struct runner_ops ops = {.read = reading_ask, .on_outcome = on_outcome};
         static const struct lane_store_events events = {.on_owned = on_receiver_owned,
             .on_parked = runner_take_parked,
             .on_missing = runner_note_missing,
             .on_settled = runner_note_settled};
         struct dispatcher *dispatcher = fanout->dispatcher;
-        const struct lane_store_settings settings = {.sink = dispatcher->config->name,
+        const struct lane_store_settings settings = {.sink = dispatcher->name,
             .lane = receiver->id,
             .is_covered = true,
             .is_durable = dispatcher->sink->remembers,
-            .start = START_BEGINNING,
             .start_snapshot = receiver->start_snapshot,
             .start_floor = receiver->start_floor};
         const struct lane_policy policy = receiver_policy(dispatcher, receiver);
-        struct runner *runner = runner_create(dispatcher, &ops, &policy);
+        struct runner *runner = runner_create(shard, &ops, &policy);
 
         list_remove(&runner->link);
         list_insert_before(before, &runner->link);
@@ -245,7 +241,7 @@ static void update_runner(struct runner *runner, const struct receiver *receiver
         if (before->version == receiver->version)
                 return;
         /* What has passed by meanwhile is behind it, whatever it takes from now on. */
-        page_cache_call_off(runner->dispatcher->fanout->page_cache, &runner->waiter);
+        reading_call_off(runner);
         runner->receiver = receiver_ref(receiver);
         if (!filters_are_equal(before, receiver))
                 renew_filter(runner);

@@ -6,11 +6,13 @@
 
 struct receiver;
 struct fanout;
+struct shard;
 struct list;
 struct runner;
 
 /* `before`: the next runner in order of id, or the list of them. */
-void receiver_lane_add(struct fanout *fanout, const struct receiver *receiver, struct list *before);
+void receiver_lane_add(struct fanout *fanout, const struct receiver *receiver, struct shard *shard,
+    struct list *before);
 
 /* The same row, perhaps changed. */
 void receiver_lane_update(struct runner *runner, const struct receiver *receiver);

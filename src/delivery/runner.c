@@ -5,7 +5,8 @@
 #include "base/crash_point.h"
 #include "delivery/attempt_report.h"
 #include "delivery/attempts.h"
-#include "delivery/fanout.h"
+#include "delivery/reading.h"
+#include "delivery/shard.h"
 #include "log/log.h"
 #include "loop/timer.h"
 #include "sinks/sink_contract.h"
@@ -50,11 +51,13 @@ static void on_due(void *owner)
 }
 
 struct runner *runner_create(
-    struct dispatcher *dispatcher, const struct runner_ops *ops, const struct lane_policy *policy)
+    struct shard *shard, const struct runner_ops *ops, const struct lane_policy *policy)
 {
+        struct dispatcher *dispatcher = shard->dispatcher;
         struct runner *runner = xcalloc(1, sizeof *runner);
 
         runner->dispatcher = dispatcher;
+        runner->shard = shard;
         runner->ops = ops;
         list_init(&runner->work_link);
         list_init(&runner->line_link);
@@ -90,8 +93,7 @@ void runner_destroy(struct runner *runner)
 void runner_own(
     struct runner *runner, const struct cursor *cursor, const struct parked_keys *parked)
 {
-        const struct dispatcher *dispatcher = runner->dispatcher;
-        struct sink *sink = dispatcher->sink;
+        struct sink *sink = runner->dispatcher->sink;
 
         runner->is_claiming = false;
         runner->n_delivered = 0;
@@ -100,7 +102,7 @@ void runner_own(
             kv_text("snapshot", cursor->from->snapshot), kv_int("parked", parked->n_rows));
         if (sink->remembers)
                 sink->ops->owned(sink, lane_store_epoch(runner->store));
-        if (dispatcher_is_draining(dispatcher))
+        if (runner->shard->state != SHARD_OWNED)
                 lane_drain(&runner->lane);
         runner_wake(runner);
 }
@@ -199,7 +201,7 @@ static void settle(struct runner *runner, const struct settlement *settlement)
         crash_point("before_settle");
         note_pace(runner);
         lane_store_settle(runner->store, settlement);
-        runner->dispatcher->has_settled = true;
+        runner->shard->has_settled = true;
         crash_point("after_settle_sent");
 }
 
@@ -257,8 +259,8 @@ void runner_session_down(struct runner *runner)
 
 void runner_stop_reading(struct runner *runner)
 {
-        if (runner->receiver != NULL)
-                page_cache_call_off(runner->dispatcher->fanout->page_cache, &runner->waiter);
+        if (runner->dispatcher->reading != NULL)
+                reading_call_off(runner);
         page_filter_stop(runner);
 }
 
@@ -266,6 +268,13 @@ void runner_drain(struct runner *runner)
 {
         runner_stop_reading(runner);
         lane_drain(&runner->lane);
+        runner_wake(runner);
+}
+
+void runner_leave(struct runner *runner)
+{
+        lane_lose(&runner->lane);
+        runner->is_leaving = runner->receiver != NULL;
         runner_wake(runner);
 }
 
@@ -283,9 +292,7 @@ void runner_update_pause(struct runner *runner)
 
 bool runner_is_caught_up(const struct runner *runner, int64_t now_ms)
 {
-        bool waits_at_end =
-            runner->receiver != NULL &&
-            page_cache_is_at_end(runner->dispatcher->fanout->page_cache, &runner->waiter);
+        bool waits_at_end = runner->dispatcher->reading != NULL && reading_is_at_end(runner);
 
         return lane_is_caught_up(&runner->lane, waits_at_end, now_ms);
 }

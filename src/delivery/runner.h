@@ -1,5 +1,5 @@
 /*
- * Runs one lane: the only one of a sink, or that of one receiver. Asks the lane
+ * Runs one lane: the only one of a shard, or that of one receiver. Asks the lane
  * what it wants and does it; all decisions are the lane's. What differs between
  * the two is in their runner_ops.
  */
@@ -20,14 +20,15 @@ struct runner_ops {
 };
 
 struct runner {
-        struct dispatcher *dispatcher; /* borrowed */
+        struct dispatcher *dispatcher; /* borrowed, as its shard */
+        struct shard *shard;           /* whose lock is its lane's, or covers it */
         const struct runner_ops *ops;
         struct list link;      /* dispatcher::runners, in order of their lanes' numbers */
         struct list work_link; /* work::runners */
         struct list line_link; /* starts::lines; of starts.c, as what follows */
         unsigned line;         /* which of them */
         bool is_called;        /* an attempt is kept for it */
-        char *label;           /* owned; "webhooks" or "webhooks/acme", for the log */
+        char *label;           /* owned; "webhooks", "webhooks#3" or "webhooks/acme", for the log */
         int32_t lane_number;
 
         struct lane lane;
@@ -58,12 +59,12 @@ struct runner {
 
 /* The runner has no label and no store yet: the caller, who owns it, adds them. */
 struct runner *runner_create(
-    struct dispatcher *dispatcher, const struct runner_ops *ops, const struct lane_policy *policy);
+    struct shard *shard, const struct runner_ops *ops, const struct lane_policy *policy);
 
 /* No attempt of it is in flight, and the session is closed or never knew it. */
 void runner_destroy(struct runner *runner);
 
-/* The lane of a sink that has but one. */
+/* As the configuration has it. */
 struct lane_policy runner_policy(const struct dispatcher *dispatcher);
 
 /* runner_pump() is called before the loop waits. Lanes without a backlog come first: all pages are
@@ -89,6 +90,9 @@ void runner_ring_parked(struct runner *runner);
 
 void runner_session_down(struct runner *runner);
 void runner_drain(struct runner *runner);
+
+/* Its lane was given back, or another relay has it: nothing is in flight. */
+void runner_leave(struct runner *runner);
 
 /* It has no use for a page any more: the lane gets what is known by now. */
 void runner_stop_reading(struct runner *runner);

@@ -4,6 +4,7 @@
 #include "delivery/dispatcher_internal.h"
 #include "delivery/fanout.h"
 #include "delivery/runner.h"
+#include "delivery/shard.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -129,7 +130,7 @@ static void pump(struct runner *runner, int64_t now_ms)
 {
         const struct dispatcher *dispatcher = runner->dispatcher;
 
-        if (!dispatcher_is_at_work(dispatcher) || dispatcher->state == DISPATCHER_RELEASING)
+        if (!dispatcher_is_at_work(dispatcher) || runner->shard->state == SHARD_RELEASING)
                 return;
         if (dispatcher->fanout == NULL || fanout_prepare(dispatcher->fanout, runner))
                 runner_pump(runner, now_ms);

@@ -33,7 +33,7 @@ static unsigned free_attempts(const struct dispatcher *dispatcher)
 
         if (!has_time(dispatcher))
                 return 0;
-        if (dispatcher->fanout == NULL || sink->max_concurrent == 0)
+        if (dispatcher->reading == NULL || sink->max_concurrent == 0)
                 return UINT_MAX;
         return sink->n_in_flight < sink->max_concurrent ? sink->max_concurrent - sink->n_in_flight
                                                         : 0;

@@ -1,5 +1,5 @@
 /*
- * Which lane of a sink starts an attempt next. The receivers of a sink share its
+ * Which lane of a sink starts an attempt next. The receivers or shards of a sink share its
  * attempts, and all sinks share the turns of the loop. Lanes that have to wait
  * stand in line. A free attempt goes to the lane with the fewest in flight, and
  * among those with as many to the one that has waited longest: it is called.

@@ -44,8 +44,12 @@ void lane_deinit(struct lane *lane)
 
 void lane_set_policy(struct lane *lane, const struct lane_policy *policy)
 {
+        bool is_rate_new = lane->policy.rate_per_s != policy->rate_per_s ||
+                           lane->policy.rate_burst != policy->rate_burst;
+
         lane->policy = *policy;
-        rate_init(&lane->rate, policy->rate_per_s, policy->rate_burst);
+        if (is_rate_new)
+                rate_init(&lane->rate, policy->rate_per_s, policy->rate_burst);
 }
 
 void lane_own(struct lane *lane, const struct cursor *cursor, const struct parked_keys *parked)
@@ -53,6 +57,7 @@ void lane_own(struct lane *lane, const struct cursor *cursor, const struct parke
         assert(lane->state == LANE_UNOWNED);
         reset(lane, cursor, parked->n_rows);
         lane->state = LANE_OWNED;
+        lane->is_draining = false;
         for (size_t i = 0; i < parked->n_keys; i++) {
                 const struct parked_key *key = &parked->keys[i];
                 /* Without order each row comes when it is due, but for rows that were blocked while

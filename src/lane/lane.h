@@ -72,7 +72,7 @@ struct lane_result {
 struct lane {
         struct lane_policy policy;
         enum lane_state state;
-        bool is_draining;     /* nothing new is read or started; for good */
+        bool is_draining;     /* nothing new is read or started, until the lane is owned anew */
         bool is_paused;       /* the same, until the lane is resumed */
         uint32_t n_in_flight; /* attempts with the sink */
         uint64_t n_answers;   /* attempts that prove the destination to be up */

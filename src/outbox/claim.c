@@ -1,30 +1,36 @@
 /*
- * Taking a lane: its cursor is made if it is new, its advisory lock tried, its
- * epoch raised. From then on the lane is this session's, until it ends.
+ * Taking a lane: its advisory lock is tried, its epoch raised. From then on the lane is this
+ * session's, until it ends.
  *
- *   (check filter ->) try lock
- *            -no cursor yet-> make cursor -> try lock
+ *   (check filter ->) agree on the shards of the sink: this makes the cursors of a new one
+ *   try lock -no such lane-> gone
  *            -held-> owned elsewhere
- *            -granted-> raise epoch -> look at what is parked -> owned
+ *            -granted-> raise epoch -the lock is of a lane that is no more-> unlock -> gone
+ *                                   -> look at what is parked -> owned
  *
- * It may be given back before that, to the same session or to another one.
+ * A lane may be given back before the session ends, to the same session or to another one. The
+ * cursor of a receiver is made when its lane is claimed.
  */
 #include "base/alloc.h"
+#include "log/log.h"
 #include "outbox/schema.h"
 #include "outbox/session.h"
 #include "pg/pg_error.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
         CHECK_FILTER,
+        AGREE_SHARDS,
         TRY_LOCK,
         FIND_CURSOR,
-        MAKE_CURSOR_NOW,
         MAKE_CURSOR,
         NOTE_SINK,
         RAISE_EPOCH,
+        IS_GONE,
         READ_PARKED_KEYS,
         UNLOCK,
 };
@@ -33,29 +39,21 @@ const struct pg_statement claim_statements[] = {
     [CHECK_FILTER] = {.name = "check_filter",
         .n_params = 1,
         .sql = "SELECT courier.filter_error($1)"},
+    [AGREE_SHARDS] = {.name = "agree_shards",
+        .n_params = 5,
+        .sql = "SELECT verdict, in_force, newest_end FROM"
+               " courier.agree_shards($1, $2::integer, $3::boolean, $4::boolean, $5)"},
     /* And what is noted of the sink, unless it is what we would note. */
     [TRY_LOCK] = {.name = "try_lock",
         .n_params = 4,
         .sql = "SELECT pg_try_advisory_lock(" LOCK_CLASS ", lock_id), known.settings::text,"
-               " known.settings = $4::jsonb AND known.fans_out = $3::boolean"
+               " known.settings = $4::jsonb AND known.fans_out = $3::boolean, lock_id"
                " FROM courier.cursor LEFT JOIN courier.sink AS known ON known.name = cursor.sink"
                " WHERE cursor.sink = $1 AND lane = $2::integer"},
     /* The same for a lane that another one's lock covers. */
     [FIND_CURSOR] = {.name = "find_cursor",
         .n_params = 2,
         .sql = "SELECT true FROM courier.cursor WHERE sink = $1 AND lane = $2::integer"},
-    /* The statement's snapshot is taken before its functions are called: the floor is above it. The
-     * transaction id is drawn after both, because it depends on the floor. And what the snapshot
-     * still needs is kept from the moment it is taken: courier.maintain() waits for this
-     * statement. */
-    [MAKE_CURSOR_NOW] = {.name = "make_cursor_now",
-        .n_params = 2,
-        .sql = "INSERT INTO courier.cursor"
-               " (sink, lane, system_identifier, from_snapshot, from_floor, from_xid)"
-               " SELECT $1, $2::integer, (SELECT system_identifier FROM pg_control_system()),"
-               " snapshot, floor, CASE WHEN floor >= 0 THEN pg_current_xact_id() END"
-               " FROM (SELECT pg_current_snapshot() AS snapshot, courier.outbox_floor() AS floor"
-               " OFFSET 0) AS frame ON CONFLICT DO NOTHING"},
     /* The floor was read long ago. */
     [MAKE_CURSOR] = {.name = "make_cursor",
         .n_params = 5,
@@ -68,18 +66,26 @@ const struct pg_statement claim_statements[] = {
         .n_params = 5,
         .sql = "SELECT courier.note_sink($1, $2::boolean, $3::jsonb, $4::text[], $5::text[])"},
     [RAISE_EPOCH] = {.name = "raise_epoch",
-        .n_params = 3,
+        .n_params = 5,
         /* Nothing, if the database came from another cluster: then the cursors that came along
-         * name it, or an event that we can see is from the future. */
+         * name it, or an event that we can see is from the future. Nor if the sink was divided
+         * anew before the lock was granted; afterwards it cannot be. */
         .sql =
             "UPDATE courier.cursor SET epoch = epoch + 1, is_owner_lane = $3::boolean"
             " WHERE sink = $1 AND lane = $2::integer"
+            " AND ($4::integer IS NULL OR lock_id = $4::integer"
+            " AND $5::integer = (SELECT shards FROM courier.sink WHERE name = $1))"
             " AND NOT EXISTS (SELECT FROM courier.cursor AS any_lane, pg_control_system() AS here"
             " WHERE any_lane.system_identifier <> here.system_identifier)"
             " AND NOT EXISTS (SELECT FROM courier.outbox"
             " WHERE txid >= pg_snapshot_xmax(pg_current_snapshot()))"
             " RETURNING epoch, from_snapshot, from_floor, from_xid,"
             " until_snapshot, until_floor, until_xid, last_id, ctid"},
+    [IS_GONE] = {.name = "is_gone",
+        .n_params = 4,
+        .sql = "SELECT NOT EXISTS (SELECT FROM courier.cursor JOIN courier.sink ON name = sink"
+               " WHERE sink = $1 AND lane = $2::integer AND lock_id = $3::integer"
+               " AND shards = $4::integer)"},
     [READ_PARKED_KEYS] = {.name = "read_parked_keys",
         .n_params = 2,
         .sql = "SELECT key, count(*),"
@@ -87,9 +93,8 @@ const struct pg_statement claim_statements[] = {
                " FROM courier.parked"
                " WHERE sink = $1 AND lane = $2::integer AND state <> 'delayed' GROUP BY key"},
     [UNLOCK] = {.name = "unlock",
-        .n_params = 2,
-        .sql = "SELECT pg_advisory_unlock(" LOCK_CLASS ", lock_id)"
-               " FROM courier.cursor WHERE sink = $1 AND lane = $2::integer"},
+        .n_params = 1,
+        .sql = "SELECT pg_advisory_unlock(" LOCK_CLASS ", $1::integer)"},
 };
 const unsigned n_claim_statements = sizeof claim_statements / sizeof *claim_statements;
 
@@ -145,6 +150,38 @@ static void on_parked_keys_read(void *owner, PGresult *result)
         PQclear(result);
 }
 
+static void on_gone_unlocked(void *owner, PGresult *result)
+{
+        struct lane_store *store = owner;
+
+        PQclear(result);
+        store->events.on_gone(store->owner);
+}
+
+static void on_gone_known(void *owner, PGresult *result)
+{
+        struct lane_store *store = owner;
+        const char *const lock[] = {store->lock_id};
+        bool is_gone = PQgetvalue(result, 0, 0)[0] == 't';
+
+        PQclear(result);
+        if (is_gone)
+                execute(store, UNLOCK, lock, on_gone_unlocked);
+        else
+                refuse_foreign_cursor(store);
+}
+
+/* Its cursor is another cluster's; or the sink was divided anew. */
+static void ask_why_not_raised(struct lane_store *store)
+{
+        const char *const values[] = {store->sink, store->lane, store->lock_id, store->n_shards};
+
+        if (store->is_covered)
+                refuse_foreign_cursor(store);
+        else
+                execute(store, IS_GONE, values, on_gone_known);
+}
+
 static void on_epoch_raised(void *owner, PGresult *result)
 {
         struct lane_store *store = owner;
@@ -152,7 +189,7 @@ static void on_epoch_raised(void *owner, PGresult *result)
 
         if (PQntuples(result) == 0) {
                 PQclear(result);
-                refuse_foreign_cursor(store);
+                ask_why_not_raised(store);
                 return;
         }
         snprintf(store->epoch, sizeof store->epoch, "%s", PQgetvalue(result, 0, 0));
@@ -201,30 +238,38 @@ static void tell_settings(struct lane_store *store, const PGresult *result, bool
                     are_ours || PQgetisnull(result, 0, 1) ? NULL : PQgetvalue(result, 0, 1));
 }
 
+static void raise_epoch(struct lane_store *store)
+{
+        const char *const values[] = {store->sink, store->lane,
+            store->is_owner_lane ? "true" : "false", store->is_covered ? NULL : store->lock_id,
+            store->n_shards};
+
+        session_begin_durable(store);
+        execute(store, RAISE_EPOCH, values, on_epoch_raised);
+        session_end_durable(store);
+}
+
 static void on_lock_tried(void *owner, PGresult *result)
 {
         struct lane_store *store = owner;
-        const char *const lane[] = {
-            store->sink, store->lane, store->is_owner_lane ? "true" : "false"};
         bool exists = PQntuples(result) == 1;
         bool granted = exists && PQgetvalue(result, 0, 0)[0] == 't';
 
-        if (exists && !store->is_covered)
+        if (exists && !store->is_covered) {
                 tell_settings(store, result, granted);
-        PQclear(result);
-        if (granted) {
-                session_begin_durable(store);
-                execute(store, RAISE_EPOCH, lane, on_epoch_raised);
-                session_end_durable(store);
-        } else if (exists) {
-                store->events.on_owned_elsewhere(store->owner);
-        } else if (store->start_snapshot != NULL) {
-                make_cursor(store, store->start_snapshot, store->start_floor, NULL);
-        } else if (store->start == START_NOW) {
-                execute(store, MAKE_CURSOR_NOW, lane, on_cursor_made);
-        } else { /* a snapshot that sees nothing, and the first transaction id there is */
-                make_cursor(store, "1:1:", "0", "3");
+                snprintf(store->lock_id, sizeof store->lock_id, "%s", PQgetvalue(result, 0, 3));
         }
+        PQclear(result);
+        if (granted)
+                raise_epoch(store);
+        else if (exists)
+                store->events.on_owned_elsewhere(store->owner);
+        else if (!store->is_covered)
+                store->events.on_gone(store->owner);
+        else if (store->start_snapshot != NULL)
+                make_cursor(store, store->start_snapshot, store->start_floor, NULL);
+        else /* a snapshot that sees nothing, and the first transaction id there is */
+                make_cursor(store, "1:1:", "0", "3");
 }
 
 static void try_lock(struct lane_store *store)
@@ -235,33 +280,94 @@ static void try_lock(struct lane_store *store)
         execute(store, store->is_covered ? FIND_CURSOR : TRY_LOCK, lane, on_lock_tried);
 }
 
+void lane_store_claim(struct lane_store *store)
+{
+        try_lock(store);
+}
+
+static enum agreement_verdict verdict_of(const char *word)
+{
+        if (strcmp(word, "ready") == 0)
+                return AGREEMENT_READY;
+        return strcmp(word, "older") == 0 ? AGREEMENT_OLDER : AGREEMENT_CHANGING;
+}
+
+static void on_agreed(void *owner, PGresult *result)
+{
+        struct agreement *agreement = owner;
+
+        agreement->verdict = verdict_of(PQgetvalue(result, 0, 0));
+        agreement->n_in_force = (uint32_t)strtoul(PQgetvalue(result, 0, 1), NULL, 10);
+        free(agreement->newest_end);
+        agreement->newest_end =
+            PQgetisnull(result, 0, 2) ? NULL : xstrdup(PQgetvalue(result, 0, 2));
+        PQclear(result);
+        agreement->on_agreed(agreement->owner);
+}
+
+/* Another session holds a lock on the sink's row for long. */
+static void on_not_agreed(void *owner, PGresult *result)
+{
+        struct agreement *agreement = owner;
+        struct error error;
+
+        pg_error_set_refused(&error, result);
+        PQclear(result);
+        log_warn("shards_not_agreed", kv_text("sink", agreement->sink),
+            kv_text("error", error.text));
+        agreement->verdict = AGREEMENT_CHANGING;
+        agreement->n_in_force = agreement->n_shards;
+        agreement->on_agreed(agreement->owner);
+}
+
+static void agree(struct agreement *agreement)
+{
+        struct outbox *outbox = agreement->outbox;
+        char n_shards[16];
+        const char *const values[] = {agreement->sink, n_shards,
+            agreement->fans_out ? "true" : "false",
+            agreement->start == START_NOW ? "true" : "false", outbox->member};
+
+        snprintf(n_shards, sizeof n_shards, "%" PRIu32, agreement->n_shards);
+        pg_conn_try(outbox->conn, &claim_statements[AGREE_SHARDS], values, false, on_agreed,
+            on_not_agreed, agreement);
+}
+
 /* A statement with a filter that is none would fail, and the session with it, again and again. */
 static void on_filter_checked(void *owner, PGresult *result)
 {
-        struct lane_store *store = owner;
+        struct agreement *agreement = owner;
         struct bytes words = {0};
         struct error error;
 
         if (PQgetisnull(result, 0, 0)) {
                 PQclear(result);
-                try_lock(store);
+                agree(agreement);
                 return;
         }
         pg_error_append(&words, PQgetvalue(result, 0, 0));
         PQclear(result);
         error_set(&error, ERROR_CONFIG,
             "PostgreSQL does not accept the filter of sink %s as a jsonpath predicate: %s",
-            store->sink, words.data);
+            agreement->sink, words.data);
         bytes_deinit(&words);
-        session_refuse(store->outbox, &error);
+        session_refuse(agreement->outbox, &error);
 }
 
-void lane_store_claim(struct lane_store *store)
+void agreement_ask(struct agreement *agreement)
 {
-        if (store->filter != NULL)
-                execute(store, CHECK_FILTER, &store->filter, on_filter_checked);
-        else
-                try_lock(store);
+        if (agreement->filter == NULL) {
+                agree(agreement);
+                return;
+        }
+        pg_conn_execute(agreement->outbox->conn, &claim_statements[CHECK_FILTER],
+            &agreement->filter, false, on_filter_checked, agreement);
+}
+
+void agreement_deinit(struct agreement *agreement)
+{
+        free(agreement->newest_end);
+        agreement->newest_end = NULL;
 }
 
 static void on_unlocked(void *owner, PGresult *result)
@@ -274,10 +380,10 @@ static void on_unlocked(void *owner, PGresult *result)
 
 void lane_store_release(struct lane_store *store)
 {
-        const char *const lane[] = {store->sink, store->lane};
+        const char *const lock[] = {store->lock_id};
 
         outbox_flush(store->outbox); /* what was gathered goes first */
-        execute(store, UNLOCK, lane, on_unlocked);
+        execute(store, UNLOCK, lock, on_unlocked);
 }
 
 static void on_new_filter_checked(void *owner, PGresult *result)

@@ -55,7 +55,7 @@ static const struct pg_statement check_sequence = {
  * That costs each relay a query, and a query never writes, so two relays cannot keep notifying each
  * other.
  */
-enum { READ_PAUSES, WRITE_PAUSE, REMOVE_PAUSE, READ_MARKS };
+enum { READ_PAUSES, WRITE_PAUSE, REMOVE_PAUSE, READ_MARKS, READ_DIVISIONS };
 
 static const struct pg_statement pause_statements[] = {
     [READ_PAUSES] = {.name = "read_pauses",
@@ -68,6 +68,8 @@ static const struct pg_statement pause_statements[] = {
     /* Read with the pauses, for the same reasons. */
     [READ_MARKS] = {.name = "read_marks",
         .sql = "SELECT EXISTS (SELECT FROM courier.attachment WHERE has_marks)"},
+    [READ_DIVISIONS] = {.name = "read_divisions",
+        .sql = "SELECT name FROM courier.sink WHERE shards_wanted IS NOT NULL"},
     [REMOVE_PAUSE] = {.name = "remove_pause",
         .n_params = 1,
         .sql = "DELETE FROM courier.pause WHERE sink = $1 AND by = 'relay'"},
@@ -95,12 +97,24 @@ static void on_marks_read(void *owner, PGresult *result)
                 outbox->events.on_marks(outbox->owner, has_marks);
 }
 
+static void on_divisions_read(void *owner, PGresult *result)
+{
+        struct outbox *outbox = owner;
+
+        for (int row = 0; row < PQntuples(result); row++)
+                if (outbox->events.on_division != NULL)
+                        outbox->events.on_division(outbox->owner, PQgetvalue(result, row, 0));
+        PQclear(result);
+}
+
 static void read_pauses(struct outbox *outbox, pg_result_fn *on_result)
 {
         pg_conn_execute(
             outbox->conn, &pause_statements[READ_PAUSES], NULL, false, on_result, outbox);
         pg_conn_execute(
             outbox->conn, &pause_statements[READ_MARKS], NULL, false, on_marks_read, outbox);
+        pg_conn_execute(
+            outbox->conn, &pause_statements[READ_DIVISIONS], NULL, false, on_divisions_read, outbox);
 }
 
 static void tell_pauses(struct outbox *outbox, PGresult *result)
@@ -168,6 +182,8 @@ static void prepare_statements(struct outbox *outbox)
         pg_conn_prepare(outbox->conn, &settle_one_statement);
         pg_conn_prepare(outbox->conn, &settle_batch_statement);
         pg_conn_prepare(outbox->conn, &tick_statement);
+        for (unsigned i = 0; i < n_membership_statements; i++)
+                pg_conn_prepare(outbox->conn, &membership_statements[i]);
         for (unsigned i = 0; i < n_receiver_statements; i++)
                 pg_conn_prepare(outbox->conn, &receiver_statements[i]);
         for (unsigned i = 0; i < sizeof pause_statements / sizeof *pause_statements; i++)
@@ -198,6 +214,7 @@ static void on_version(void *owner, PGresult *result)
                 start_listening(outbox);
         prepare_statements(outbox);
         pg_conn_execute(outbox->conn, &check_sequence, NULL, false, NULL, NULL);
+        session_join(outbox);
         read_pauses(outbox, on_first_pauses);
 }
 
@@ -267,6 +284,7 @@ static void on_connected(void *owner)
         struct outbox *outbox = owner;
 
         page_statements_begin_session(&outbox->pages);
+        outbox->member[0] = '\0';
         outbox->marks = (struct frame_marks){0};
         pg_conn_ask(outbox->conn,
             "SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('server_encoding'),"
@@ -378,6 +396,7 @@ void outbox_destroy(struct outbox *outbox)
         timer_destroy(outbox->attempts_due);
         attempt_log_destroy(outbox->attempts);
         page_statements_deinit(&outbox->pages);
+        session_forget_membership(outbox);
         free(outbox);
 }
 

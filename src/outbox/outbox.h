@@ -34,6 +34,9 @@ struct outbox_events {
         void (*on_pauses)(void *owner, const struct pause_list *pauses);
         /* After each on_pauses: whether some attachment has marks. May be NULL. */
         void (*on_marks)(void *owner, bool has_marks);
+        /* After each on_pauses, for each sink that is to be divided anew: its lanes are to be given
+         * back. May be NULL. */
+        void (*on_division)(void *owner, const char *sink);
         void (*on_down)(void *owner, const struct error *error, int64_t retry_ms);
         /* The session is closed for good: waiting does not help (schema, cluster). */
         void (*on_refused)(void *owner, const struct error *error);
@@ -53,6 +56,18 @@ struct outbox_events {
 
 struct outbox *outbox_create(uv_loop_t *loop, const struct postgres_config *config,
     const struct outbox_events *events, void *owner);
+
+/* The relays of a database know each other (courier.member). */
+struct membership {
+        const char *name;   /* what the relay is to be called; another of that name is called name/2 */
+        const char *host;   /* where it runs */
+        uint32_t weight;    /* its share of the shards */
+        const char *shards; /* the sinks that it serves, each with its number of shards: JSON */
+};
+
+/* Every session is to join from now on, and the one at hand, if it is up, tells what has changed.
+ * The texts are copied. */
+void outbox_join(struct outbox *outbox, const struct membership *membership);
 
 /* Is there anything new? */
 struct outbox_news {
@@ -96,11 +111,42 @@ void outbox_read_pauses(struct outbox *outbox);
 void outbox_write_pause(struct outbox *outbox, const char *sink, const char *reason);
 void outbox_remove_pause(struct outbox *outbox, const char *sink);
 
+/*
+ * Before any lane of a sink is claimed, its relays agree on its number of shards
+ * (courier.agree_shards()). Embedded in the object that asks, which stays until the answer comes or
+ * the session is lost.
+ */
+enum agreement_verdict {
+        AGREEMENT_READY,    /* the lanes may be claimed */
+        AGREEMENT_CHANGING, /* some relay has not given its lanes back yet: ask again */
+        AGREEMENT_OLDER,    /* another relay's configuration is newer: ask again, later */
+};
+
+struct agreement {
+        struct outbox *outbox; /* borrowed, as the next two */
+        const char *sink;
+        const char *filter; /* refused with the session if PostgreSQL does not take it; NULL: none */
+        uint32_t n_shards;  /* in our configuration */
+        bool fans_out;
+        enum start start; /* where a new sink begins */
+        void (*on_agreed)(void *owner);
+        void *owner; /* borrowed */
+
+        /* The answer. */
+        enum agreement_verdict verdict;
+        uint32_t n_in_force;
+        char *newest_end; /* owned; a snapshot, see lane_store_leave_out(); NULL: none */
+};
+
+/* No lane of the sink is this session's. */
+void agreement_ask(struct agreement *agreement);
+void agreement_deinit(struct agreement *agreement);
+
 /* One lane's side in the database. At most one call of each kind is outstanding. */
 struct lane_store_settings {
         const char *sink; /* borrowed for the life of the store */
         int32_t lane;
-        const char *filter; /* borrowed; refused with the session if it is none; NULL: none */
+        uint32_t n_shards; /* of the sink; for a lane that is not covered */
         /* What is noted of the sink when the lane is taken: sink_settings(); borrowed for the life
          * of the store; NULL: nothing. */
         const char *settings;
@@ -113,9 +159,8 @@ struct lane_store_settings {
         bool is_owner_lane;
         /* Its settles are on disk when they are answered, whatever happens to the server then. */
         bool is_durable;
-        enum start start; /* where a lane begins that has no cursor yet */
-        /* Or it begins here: at a snapshot, with a floor read after that; NULL: `start` says
-         * where. */
+        /* Where a covered lane begins that has no cursor yet: at a snapshot, with a floor read
+         * after that; NULL: with the first event. */
         const char *start_snapshot;
         int64_t start_floor;
 };
@@ -125,6 +170,8 @@ struct lane_store_events {
         void (*on_owned)(
             void *owner, const struct cursor *cursor, const struct parked_keys *parked);
         void (*on_owned_elsewhere)(void *owner);
+        /* The sink was divided anew: it has to be agreed on again. */
+        void (*on_gone)(void *owner);
         /* Before each of these, if settings are given: those that are noted of the sink; NULL:
          * ours, or none. May be NULL. */
         void (*on_settings)(void *owner, const char *theirs);
@@ -152,8 +199,9 @@ struct lane_store *lane_store_create(struct outbox *outbox,
  * outbox is closed. */
 void lane_store_destroy(struct lane_store *store);
 
-/* Takes the lane's lock and reads its cursor, which is made first if the lane is new, and what is
- * parked. Answered by on_owned or on_owned_elsewhere. */
+/* Takes the lane's lock and reads its cursor, and what is parked. Its sink was agreed on; the cursor
+ * of a covered lane is made first, if that is new. Answered by on_owned, on_owned_elsewhere or
+ * on_gone. */
 void lane_store_claim(struct lane_store *store);
 
 /* Gives the lane back: any session may claim it. Answered by on_released, and as answers come in
@@ -169,6 +217,14 @@ uint64_t lane_store_epoch(const struct lane_store *store);
  * the receiver asks routing_matches(). The routings are borrowed until the next call. */
 void lane_store_route(
     struct lane_store *store, const struct routing *const *routings, size_t n_routings);
+
+/* The sink has several shards: pages have the events of these, as an array in SQL (NULL: of all),
+ * and tell of each which shard it is of (page::shards). */
+void lane_store_choose(struct lane_store *store, uint32_t n_shards, const char *shards);
+
+/* Former shards of the sink had some events behind them, which are left out (courier.shard_end):
+ * none is there once a lane is past this snapshot. NULL: none at all. */
+void lane_store_leave_out(struct lane_store *store, const char *newest_end);
 
 /* Answered by on_page. The lane has been routed. */
 void lane_store_read(struct lane_store *store, const struct page_request *request);

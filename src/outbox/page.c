@@ -30,12 +30,15 @@ enum page_column {
         COLUMN_IS_DELAYED = N_EVENT_COLUMNS,
         COLUMN_FRAME,
         COLUMN_XID,
+        N_OPENING_COLUMNS, /* the last may be the event's shard */
+        N_OTHER_COLUMNS = COLUMN_FRAME,
 };
 
 struct stored_page {
         struct page page;            /* what the receiver holds; first, to be freed from there */
         PGresult *result;            /* owned */
         int first_row, end_row;      /* of the events */
+        int shard_column;            /* 0: there is none */
         const struct routing *judge; /* what the statement could not say; NULL: it said all */
         struct event_headers headers;
 };
@@ -64,6 +67,7 @@ static void release(struct page *page)
         free(page->events);
         free(page->is_delayed);
         free(page->is_unjudged);
+        free(page->shards);
         free(stored);
 }
 
@@ -103,6 +107,9 @@ static void read_event(struct stored_page *stored, int row, size_t n_rows)
         }
         if (event_row_bool(stored->result, row, COLUMN_IS_DELAYED))
                 note_delayed(page, n_rows);
+        if (page->shards != NULL)
+                page->shards[page->n_events] =
+                    (uint16_t)event_row_int32(stored->result, row, stored->shard_column);
         page->bytes += event->payload_bytes;
         page->n_events++;
 }
@@ -114,6 +121,8 @@ static void read_events(struct stored_page *stored)
         stored->page.n_events = 0;
         stored->page.bytes = 0;
         stored->page.events = xcalloc(n_rows + 1, sizeof *stored->page.events);
+        if (stored->shard_column != 0)
+                stored->page.shards = xcalloc(n_rows + 1, sizeof *stored->page.shards);
         for (int row = stored->first_row; row < stored->end_row; row++)
                 read_event(stored, row, n_rows);
 }
@@ -150,6 +159,8 @@ static struct page *page_from_result(const struct lane_store *store, PGresult *r
         stored->result = result;
         stored->first_row = row;
         stored->judge = store->judge;
+        if (store->tells_shards)
+                stored->shard_column = is_opening(store) ? N_OPENING_COLUMNS : N_OTHER_COLUMNS;
         page->release = release;
         page->asked_us = store->asked_us;
         page->arrived_us = store->answered_us;
@@ -316,6 +327,9 @@ static void send_request(struct lane_store *store)
 
         frame_marks_note(&store->outbox->marks, from);
         shape.is_opening = is_opening(store);
+        shape.tells_shards = store->tells_shards;
+        shape.chooses_shards = store->shards != NULL;
+        shape.leaves_out = store->newest_end != NULL && frame_is_older(from, store->newest_end);
         mark = choose_rows(store, &params, &shape);
         above = request->start.last_id > mark.floor ? request->start.last_id : mark.floor;
         shape.cell = page_cell(above);
@@ -330,6 +344,9 @@ static void send_request(struct lane_store *store)
         set_number(&params, PAGE_UPTO, store->upto);
         set_number(&params, PAGE_MAX_EVENTS, request->max_events);
         set_number(&params, PAGE_MAX_EVENT_BYTES, (int64_t)request->max_event_bytes);
+        params.values[PAGE_SINK] = store->sink;
+        params.values[PAGE_N_SHARDS] = store->n_shards;
+        params.values[PAGE_SHARDS] = store->shards;
         memcpy(&params.values[PAGE_ROUTE], store->route.values, sizeof store->route.values);
         execute(store, page_statements_get(&store->outbox->pages, store->outbox->conn, &shape),
             &params);
@@ -342,6 +359,20 @@ void lane_store_route(
         routing_params_deinit(&store->route);
         routing_params_init(&store->route, routings, n_routings);
         store->judge = n_routings == 1 && !store->route.is_exact ? routings[0] : NULL;
+}
+
+void lane_store_choose(struct lane_store *store, uint32_t n_shards, const char *shards)
+{
+        store->tells_shards = true;
+        snprintf(store->n_shards, sizeof store->n_shards, "%" PRIu32, n_shards);
+        free(store->shards);
+        store->shards = shards != NULL ? xstrdup(shards) : NULL;
+}
+
+void lane_store_leave_out(struct lane_store *store, const char *newest_end)
+{
+        frame_unref(store->newest_end);
+        store->newest_end = newest_end != NULL ? frame_create(newest_end, 0, 0) : NULL;
 }
 
 void lane_store_read(struct lane_store *store, const struct page_request *request)

@@ -21,6 +21,7 @@ struct page {
         struct event *events; /* in delivery order */
         bool *is_delayed;     /* for each: it is not to be delivered yet; NULL: none of them */
         bool *is_unjudged; /* for each: its filter took too long to be asked; NULL: none of them */
+        uint16_t *shards;  /* which each is of; NULL: the sink has one */
         size_t bytes;      /* of the payloads */
         int64_t asked_us;  /* monotonic clock: of what was read from the database */
         int64_t arrived_us;

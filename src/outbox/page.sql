@@ -8,6 +8,7 @@
 --   going_on     it was opened before: what was committed since is not in it
 --   defined      transactions were in progress at from_snapshot, or may have been: every row above $above
 --                is asked whether from_snapshot shows it, which is what a difference is by its definition
+--   shards       of each event it is told which shard of the sink it is of
 --   stragglers   those of $stragglers are named, because rows of theirs may be far below
 --
 -- $last_id   everything of the difference up to here is behind us
@@ -32,6 +33,9 @@ SELECT floor AS id, NULL::uuid AS event_id, NULL::text AS topic, NULL::text AS k
        NULL::json AS payload, NULL::bytea AS data, NULL::jsonb AS headers, NULL::timestamptz AS created_at,
        NULL::integer AS source, NULL::boolean AS is_delayed, snapshot::text AS frame,
        pg_snapshot_xmax(snapshot)::text::bigint + age(pg_snapshot_xmax(snapshot)::xid) AS xid
+--if shards
+       , NULL::integer AS shard
+--end
 FROM (SELECT snapshot,
              CASE WHEN last_id >= $from_floor::bigint
                        AND pg_sequence_parameters('courier.outbox_id_seq'::regclass)
@@ -52,6 +56,9 @@ SELECT id, event_id, topic, key, type,
        headers, created_at, source, CASE WHEN deliver_at IS NOT NULL THEN deliver_at > statement_timestamp() END
 --if opening
        , NULL::text, NULL::bigint
+--end
+--if shards
+       , courier.shard_of(key, $n_shards::integer, id)
 --end
 --if stragglers
 FROM (

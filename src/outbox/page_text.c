@@ -23,6 +23,9 @@ static const char *const param_names[N_PAGE_PARAMS] = {
     [PAGE_UPTO] = "upto",
     [PAGE_MAX_EVENTS] = "max_events",
     [PAGE_MAX_EVENT_BYTES] = "max_event_bytes",
+    [PAGE_SINK] = "sink",
+    [PAGE_N_SHARDS] = "n_shards",
+    [PAGE_SHARDS] = "shards",
     [PAGE_ROUTE + ROUTE_TOPICS] = "topics",
     [PAGE_ROUTE + ROUTE_TOPICS + 1] = "topic_likes",
     [PAGE_ROUTE + ROUTE_TOPICS + 2] = "topic_likes_within",
@@ -79,6 +82,15 @@ static const struct fragment other_fragments[] = {
     {0, NULL},
 };
 
+static const char chosen_shards[] =
+    " AND courier.shard_of(key, $n_shards::integer, id) = ANY ($shards::integer[])";
+
+/* As courier.had_passed(), which the planner would not inline. */
+static const char not_passed[] =
+    " AND NOT EXISTS (SELECT FROM courier.shard_end AS ended WHERE ended.sink = $sink"
+    " AND ended.number = courier.shard_of(key, ended.shards, id)"
+    " AND courier.has_passed(ended.from_snapshot, ended.until_snapshot, ended.last_id, id, txid))";
+
 static bool has_condition(const struct page_shape *shape, int param)
 {
         return (shape->conditions >> param & 1) != 0;
@@ -109,6 +121,10 @@ static void append_conditions(struct bytes *sql, const struct page_shape *shape)
                 if (sql->length == before)
                         bytes_append_text(sql, "AND false");
         }
+        if (shape->chooses_shards)
+                bytes_append_text(sql, chosen_shards);
+        if (shape->leaves_out)
+                bytes_append_text(sql, not_passed);
         append_group(sql, shape, " AND NOT (", not_topic_fragments);
         append_group(sql, shape, " AND (", type_fragments);
         for (const struct fragment *one = other_fragments; one->sql != NULL; one++) {
@@ -138,6 +154,8 @@ static bool is_asked_for(const struct page_shape *shape, const char *name)
                 return shape->is_opening;
         if (begins_with(name, "going_on\n"))
                 return !shape->is_opening;
+        if (begins_with(name, "shards\n"))
+                return shape->tells_shards;
         if (begins_with(name, "stragglers\n"))
                 return shape->rows == PAGE_ROWS_AND_STRAGGLERS;
         assert(begins_with(name, "defined\n"));
@@ -243,7 +261,8 @@ static bool names_cell(const struct page_shape *shape)
 static bool are_alike(const struct page_shape *a, const struct page_shape *b)
 {
         return a->is_opening == b->is_opening && a->rows == b->rows &&
-               a->is_any_topic == b->is_any_topic && a->conditions == b->conditions &&
+               a->tells_shards == b->tells_shards && a->chooses_shards == b->chooses_shards &&
+               a->leaves_out == b->leaves_out && a->is_any_topic == b->is_any_topic && a->conditions == b->conditions &&
                names_cell(a) == names_cell(b);
 }
 

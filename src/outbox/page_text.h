@@ -25,6 +25,9 @@ enum page_param {
         PAGE_UPTO,
         PAGE_MAX_EVENTS,
         PAGE_MAX_EVENT_BYTES,
+        PAGE_SINK,
+        PAGE_N_SHARDS,
+        PAGE_SHARDS,
         PAGE_ROUTE, /* the first of N_ROUTE_PARAMS */
         N_PAGE_PARAMS = PAGE_ROUTE + N_ROUTE_PARAMS,
 };
@@ -56,6 +59,9 @@ struct page_shape {
         bool is_opening; /* else it goes on in a difference that is open */
         enum page_rows rows;
         int64_t cell; /* that of its ids; -1: the statement does not name it */
+        bool tells_shards;   /* which shard each event is of */
+        bool chooses_shards; /* it has the events of some of them */
+        bool leaves_out;     /* what former shards had behind them */
         bool is_any_topic;
         uint32_t conditions; /* bit n: there is a value for route parameter n */
 };

@@ -160,6 +160,11 @@ enum {
 extern const char read_receivers_sql[];
 extern const char read_due_lanes_sql[];
 
+/* A lane that no runner serves, of a receiver in a shard that is ours. */
+#define IS_OURS                                                                                    \
+        "lane > 0 AND lane <> ALL ($2::integer[])"                                                 \
+        " AND courier.shard_of(NULL, $3::integer, lane) = ANY ($4::integer[])"
+
 const struct pg_statement receiver_statements[] = {
     [READ_RECEIVERS] = {.name = "read_receivers", .n_params = 2, .sql = read_receivers_sql},
     [READ_DUE] = {.name = "read_due_lanes", .n_params = 1, .sql = read_due_lanes_sql},
@@ -174,12 +179,12 @@ const struct pg_statement receiver_statements[] = {
         .n_params = 2,
         .sql = "SELECT courier.disable_receiver($1::integer, $2)"},
     [FORGET_PARKED] = {.name = "forget_parked_of_gone",
-        .n_params = 2,
-        .sql = "DELETE FROM courier.parked WHERE sink = $1 AND lane <> ALL ($2::integer[])"
+        .n_params = 4,
+        .sql = "DELETE FROM courier.parked WHERE sink = $1 AND " IS_OURS
                " AND NOT EXISTS (SELECT FROM courier.receiver WHERE receiver.id = parked.lane)"},
     [FORGET_CURSORS] = {.name = "forget_cursors_of_gone",
-        .n_params = 2,
-        .sql = "DELETE FROM courier.cursor WHERE sink = $1 AND lane <> ALL ($2::integer[])"
+        .n_params = 4,
+        .sql = "DELETE FROM courier.cursor WHERE sink = $1 AND " IS_OURS
                " AND NOT EXISTS (SELECT FROM courier.receiver WHERE receiver.id = cursor.lane)"},
 };
 const unsigned n_receiver_statements = sizeof receiver_statements / sizeof *receiver_statements;
@@ -192,6 +197,7 @@ struct receiver_table {
         char *digest; /* owned; of the last answer, NULL: none in this session */
         bool is_reading, is_reading_due;
         bool is_changed; /* a notification came while they were being read */
+        bool is_digest_old; /* then all are to be read, whether they have changed or not */
 };
 
 struct receiver_table *receiver_table_create(struct outbox *outbox, const char *sink,
@@ -214,10 +220,16 @@ void receiver_table_destroy(struct receiver_table *table)
         free(table);
 }
 
-void receiver_table_session_down(struct receiver_table *table)
+static void forget_digest(struct receiver_table *table)
 {
         free(table->digest);
         table->digest = NULL;
+}
+
+void receiver_table_session_down(struct receiver_table *table)
+{
+        forget_digest(table);
+        table->is_digest_old = false;
         table->is_reading = false;
         table->is_reading_due = false;
         table->is_changed = false;
@@ -261,6 +273,9 @@ static void on_receivers_read(void *owner, PGresult *result)
                 tell(table, result);
         }
         PQclear(result);
+        if (table->is_digest_old)
+                forget_digest(table);
+        table->is_digest_old = false;
         if (table->is_changed)
                 receiver_table_read(table);
 }
@@ -274,6 +289,14 @@ void receiver_table_read(struct receiver_table *table)
                 return;
         table->is_reading = true;
         execute(table, READ_RECEIVERS, values, on_receivers_read);
+}
+
+void receiver_table_read_anew(struct receiver_table *table)
+{
+        table->is_digest_old = table->is_reading;
+        if (!table->is_reading)
+                forget_digest(table);
+        receiver_table_read(table);
 }
 
 static void on_due_read(void *owner, PGresult *result)
@@ -338,15 +361,12 @@ void receiver_table_disable(struct receiver_table *table, int32_t id, const char
 }
 
 void receiver_table_forget_gone(
-    struct receiver_table *table, const int32_t *served, size_t n_served)
+    struct receiver_table *table, const char *served, uint32_t n_shards, const char *shards)
 {
-        struct array_literal lanes = {0};
+        char n_text[16];
+        const char *const values[] = {table->sink, served, n_text, shards};
 
-        array_add_int(&lanes, 0);
-        for (size_t i = 0; i < n_served; i++)
-                array_add_int(&lanes, served[i]);
-        const char *const values[] = {table->sink, array_end(&lanes)};
+        snprintf(n_text, sizeof n_text, "%" PRIu32, n_shards);
         note(table, FORGET_PARKED, values);
         note(table, FORGET_CURSORS, values);
-        array_deinit(&lanes);
 }

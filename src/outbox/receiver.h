@@ -72,6 +72,9 @@ void receiver_table_destroy(struct receiver_table *table);
 /* Answered by on_receivers, at least once after the last call. */
 void receiver_table_read(struct receiver_table *table);
 
+/* The same, and the answer has the receivers, although they may not have changed. */
+void receiver_table_read_anew(struct receiver_table *table);
+
 /* Answered by on_due, likewise. */
 void receiver_table_read_due(struct receiver_table *table);
 
@@ -87,7 +90,8 @@ void receiver_table_note_failing(
 void receiver_table_note_recovered(struct receiver_table *table, int32_t id);
 void receiver_table_disable(struct receiver_table *table, int32_t id, const char *reason);
 
-/* Removes the cursors and parked deliveries of lanes whose receiver was removed. Only for the
- * sink's owner, and not of the lanes that it still serves: they would have no cursor to settle. */
+/* Removes the cursors and parked deliveries of lanes whose receiver was removed. Only for the owner
+ * of these shards, of so many, and not of the lanes that it still serves: they would have no cursor
+ * to settle. Both are arrays in SQL. */
 void receiver_table_forget_gone(
-    struct receiver_table *table, const int32_t *served, size_t n_served);
+    struct receiver_table *table, const char *served, uint32_t n_shards, const char *shards);

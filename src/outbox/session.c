@@ -73,14 +73,13 @@ struct lane_store *lane_store_create(struct outbox *outbox,
         store->events = *events;
         store->owner = owner;
         store->sink = settings->sink;
-        store->filter = settings->filter;
         store->settings = settings->settings;
         store->topics = settings->topics;
         store->types = settings->types;
         snprintf(store->lane, sizeof store->lane, "%" PRId32, settings->lane);
         store->is_covered = settings->is_covered;
         store->is_owner_lane = settings->is_owner_lane;
-        store->start = settings->start;
+        snprintf(store->n_shards, sizeof store->n_shards, "%" PRIu32, settings->n_shards);
         if (settings->start_snapshot != NULL)
                 store->start_snapshot = xstrdup(settings->start_snapshot);
         snprintf(store->start_floor, sizeof store->start_floor, "%" PRId64, settings->start_floor);
@@ -97,6 +96,8 @@ void lane_store_destroy(struct lane_store *store)
         cursor_deinit(&store->claimed);
         attempt_log_leave(&store->pack_open);
         free(store->start_snapshot);
+        free(store->shards);
+        frame_unref(store->newest_end);
         routing_params_deinit(&store->route);
         free(store);
 }

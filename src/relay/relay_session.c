@@ -159,6 +159,14 @@ static void on_pauses(void *owner, const struct pause_list *pauses)
                 dispatcher_take_pauses(dispatcher, pauses);
 }
 
+static void on_division(void *owner, const char *sink)
+{
+        struct relay *relay = owner;
+
+        sink_set_for_each (dispatcher, relay->sink_set)
+                dispatcher_note_division(dispatcher, sink);
+}
+
 static void on_marks(void *owner, bool has_marks)
 {
         struct relay *relay = owner;
@@ -290,6 +298,7 @@ void relay_create_outbox(struct relay *relay)
         static const struct outbox_events events = {.on_up = on_up,
             .on_pauses = on_pauses,
             .on_marks = on_marks,
+            .on_division = on_division,
             .on_control = relay_control,
             .on_down = on_down,
             .on_refused = on_refused,

@@ -95,6 +95,13 @@ static void await(struct store_rig *rig, const bool *done)
                 uv_run(&rig->loop, UV_RUN_ONCE);
 }
 
+static void on_agreed(void *owner)
+{
+        const struct store_rig *rig = owner;
+
+        lane_store_claim(rig->store);
+}
+
 struct store_rig *store_rig_open(const char *superuser_dsn)
 {
         static const struct outbox_events outbox_events = {
@@ -105,7 +112,7 @@ struct store_rig *store_rig_open(const char *superuser_dsn)
             .on_parked = on_parked,
             .on_missing = on_missing,
             .on_settled = on_settled};
-        const struct lane_store_settings settings = {.sink = "test", .start = START_BEGINNING};
+        const struct lane_store_settings settings = {.sink = "test", .n_shards = 1};
         struct store_rig *rig = xcalloc(1, sizeof *rig);
 
         rig->dsn = dsn_as_user(superuser_dsn, "relay");
@@ -116,7 +123,13 @@ struct store_rig *store_rig_open(const char *superuser_dsn)
         rig->store = lane_store_create(rig->outbox, &settings, &store_events, rig);
         outbox_open(rig->outbox);
         await(rig, &rig->is_up);
-        lane_store_claim(rig->store);
+        rig->agreement = (struct agreement){.outbox = rig->outbox,
+            .sink = "test",
+            .n_shards = 1,
+            .start = START_BEGINNING,
+            .on_agreed = on_agreed,
+            .owner = rig};
+        agreement_ask(&rig->agreement);
         await(rig, &rig->is_owned);
         return rig;
 }

@@ -16,6 +16,7 @@ struct store_rig {
         char *dsn;
         struct postgres_config config;
         struct outbox *outbox;
+        struct agreement agreement;
         struct lane_store *store;
 
         struct cursor cursor; /* as it was claimed */

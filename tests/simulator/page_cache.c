@@ -452,10 +452,12 @@ static void begin(uint64_t seed)
 {
         static const struct page_cache_events events = {
             .on_view = on_view, .on_failed = on_failed, .takes = on_takes};
+        static const struct page_cache_settings settings = {
+            .max_events = 64, .max_event_bytes = 16384};
 
         memset(&sim, 0, sizeof sim);
         sim.seed = sim.dice.state = seed;
-        sim.cache = page_cache_create(NULL, &events);
+        sim.cache = page_cache_create(NULL, &settings, &events);
         for (unsigned i = 0; i < N_LANES; i++) {
                 struct lane_state *lane = &sim.lanes[i];
                 page_waiter_init(&lane->waiter);

@@ -49,6 +49,13 @@ static void on_up(void *owner)
 {
         struct reader *reader = owner;
 
+        agreement_ask(&reader->agreement);
+}
+
+static void on_agreed(void *owner)
+{
+        const struct reader *reader = owner;
+
         lane_store_claim(reader->store);
 }
 
@@ -139,9 +146,7 @@ struct reader *reader_open(const char *dsn, const struct reader_options *options
         struct reader *reader = xcalloc(1, sizeof *reader);
         const struct routing *routing = &reader->routing;
         const struct lane_store_settings settings = {
-            .sink = options->sink != NULL ? options->sink : "test",
-            .filter = options->routing.filter,
-            .start = options->start};
+            .sink = options->sink != NULL ? options->sink : "test", .n_shards = 1};
         const struct lane_policy policy = {
             .max_in_flight = options->max_in_flight > 0 ? options->max_in_flight : 1000,
             .max_in_flight_bytes =
@@ -167,6 +172,13 @@ struct reader *reader_open(const char *dsn, const struct reader_options *options
         reader->outbox = outbox_create(&reader->loop, &reader->config, &outbox_events, reader);
         reader->store = lane_store_create(reader->outbox, &settings, &store_events, reader);
         lane_store_route(reader->store, &routing, 1);
+        reader->agreement = (struct agreement){.outbox = reader->outbox,
+            .sink = settings.sink,
+            .filter = options->routing.filter,
+            .n_shards = 1,
+            .start = options->start,
+            .on_agreed = on_agreed,
+            .owner = reader};
         outbox_open(reader->outbox);
         run_until(reader, is_settled_in, reader);
         return reader;

@@ -14,6 +14,7 @@
 struct reader {
         uv_loop_t loop;
         struct outbox *outbox;
+        struct agreement agreement;
         struct lane_store *store;
         struct lane lane;
         uv_prepare_t before_waiting;

@@ -122,10 +122,12 @@ static void begin(void)
 {
         static const struct page_cache_events events = {
             .on_view = on_view, .on_failed = on_failed, .takes = takes};
+        static const struct page_cache_settings settings = {
+            .max_events = 64, .max_event_bytes = 16384};
         static struct page_waiter *waiters[N_LANES];
         struct frame *frame = frame_create("9:9:", 0, 0);
 
-        cache = page_cache_create(NULL, &events);
+        cache = page_cache_create(NULL, &settings, &events);
         for (size_t i = 0; i < N_LANES; i++) {
                 struct lane_state *lane = &lanes[i];
                 page_waiter_init(&lane->waiter);

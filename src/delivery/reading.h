@@ -1,0 +1,46 @@
+/*
+ * How the lanes of a sink that has several read the log: through one page cache, by a store that is
+ * no lane's. The lanes are those of its shards, or of its receivers.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct dispatcher;
+struct page_request;
+struct runner;
+struct reading;
+
+struct reading *reading_create(struct dispatcher *dispatcher);
+void reading_destroy(struct reading *reading); /* its runners are gone; NULL is allowed */
+
+/* Lanes have come or gone, or take other events. */
+void reading_note_lanes(struct reading *reading);
+
+/* Former shards of the sink have ended: lane_store_leave_out(). */
+void reading_leave_out(struct reading *reading, const char *newest_end);
+
+/* There may be something new in the outbox, or a lane was taken. */
+void reading_ring(struct reading *reading);
+
+/* runner_ops::read */
+void reading_ask(struct runner *runner, struct page_request *request);
+
+/* The lane has no use for a page any more: it is answered at once, if it waits. */
+void reading_call_off(struct runner *runner);
+
+/* It waits, and all that is known of has been read for it. */
+bool reading_is_at_end(const struct runner *runner);
+
+/* The end of the newest difference that was read, or newer; NULL: none yet. */
+struct frame *reading_newest(const struct reading *reading);
+
+/* After the runners were pumped: reads what they asked for together. */
+void reading_serve(struct reading *reading, int64_t now_ms);
+
+/* No page is being read. */
+bool reading_is_idle(const struct reading *reading);
+
+/* The session is lost. */
+void reading_reset(struct reading *reading);

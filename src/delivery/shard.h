@@ -1,0 +1,54 @@
+/*
+ * A part of a sink's keys, or of its receivers, that one relay owns at a time: by the lock of its
+ * owner lane. That is the shard's only lane; where the sink has receivers, it delivers nothing, and
+ * its lock covers theirs.
+ *
+ *   UNOWNED -wanted, and nothing in flight-> CLAIMING -granted-> OWNED
+ *   CLAIMING -another relay has the lock-> STANDBY -timer-> UNOWNED
+ *   CLAIMING -the sink was divided anew-> UNOWNED
+ *   CLAIMING -granted, but not wanted any more-> DRAINING
+ *   OWNED -not wanted any more-> DRAINING -nothing is under way-> RELEASING -unlocked-> UNOWNED
+ *   any -session lost-> UNOWNED
+ *
+ * RELEASING: the answer to the unlock is the last that the database owes the shard. A session may
+ * hold an advisory lock twice, and would not notice that the first holder still writes: so only
+ * then the same lock may be tried for again, by this shard or by the next dispatcher of the sink.
+ */
+#pragma once
+
+#include "delivery/dispatcher_internal.h"
+
+enum shard_state {
+        SHARD_UNOWNED,   /* no session, or not wanted, or attempts of before are still in flight */
+        SHARD_CLAIMING,  /* its lock is asked for */
+        SHARD_STANDBY,   /* another relay has the lock; it is asked for again later */
+        SHARD_OWNED,     /* delivers */
+        SHARD_DRAINING,  /* finishes what is in flight, and settles it */
+        SHARD_RELEASING, /* the unlock is not answered yet */
+};
+
+struct shard {
+        struct dispatcher *dispatcher; /* borrowed */
+        uint16_t number;
+        enum shard_state state;
+        bool is_owned_elsewhere; /* by the last answer; so that this is logged once */
+        bool has_settled;        /* some receiver's lane, since the fan-out was served last */
+        struct runner *runner;   /* of its only lane; NULL: it has receivers */
+        struct lane_store *owner_lane; /* owned if it has receivers; else its runner's */
+        struct timer *standby;         /* armed while STANDBY */
+};
+
+/* Makes dispatcher->shards, with their lanes. */
+void shards_create(struct dispatcher *dispatcher);
+void shards_destroy(struct dispatcher *dispatcher); /* its runners are gone */
+
+/* Its lanes may read: they are ours, and stay so. */
+static inline bool shard_is_read(const struct shard *shard)
+{
+        return shard->state == SHARD_OWNED;
+}
+
+/* The end of a turn of the loop. */
+void shard_serve(struct shard *shard, bool is_wanted);
+
+void shard_session_down(struct shard *shard);
