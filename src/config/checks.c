@@ -12,8 +12,10 @@
 #include "text/network.h"
 #include "text/topic_pattern.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Moves what the URL holds to its member, unless a key of its own gives it too. */
 static bool adopt(
@@ -435,6 +437,16 @@ static bool check_patterns(const struct source *source, const char *path, const 
         return wrong == NULL || source_fail(source, path, name, "%s", wrong);
 }
 
+/* Each shard has an owner of its own, and so an epoch of its own. */
+static bool check_shards(
+    const struct source *source, const struct sink_config *sink, const char *path)
+{
+        return sink->shards == 1 || sink->redis == NULL || !sink->redis->exactly_once ||
+               source_fail(source, path, "shards",
+                   "is above 1, but redis.exactly_once writes with one epoch for a whole stream; "
+                   "use shards: 1, or leave exactly_once out");
+}
+
 static bool check_rate(
     const struct source *source, const struct sink_config *sink, const char *path)
 {
@@ -482,7 +494,7 @@ static bool check_sink(const struct source *source, struct sink_config *sink, co
                check_patterns(source, path, "topics", sink->topics, sink->n_topics) &&
                check_patterns(source, path, "types", sink->types, sink->n_types) &&
                check_rate(source, sink, path) && check_concurrency(source, sink, path) &&
-               check_kind(source, sink, path);
+               check_kind(source, sink, path) && check_shards(source, sink, path);
 }
 
 /* Where other machines can reach the endpoint, only the token keeps them from changing things. */
@@ -518,6 +530,56 @@ static bool check_outbox(const struct source *source, const struct outbox_config
             "is below outbox.retention; allowed: 0, outbox.retention or longer");
 }
 
+static bool matches_a_sink(const struct config *config, const char *pattern)
+{
+        for (unsigned i = 0; i < config->n_sinks; i++)
+                if (topic_pattern_matches(
+                        *pattern == '!' ? pattern + 1 : pattern, config->sinks[i].name))
+                        return true;
+        return false;
+}
+
+static bool check_served(const struct source *source, const struct config *config)
+{
+        const struct relay_config *relay = &config->relay;
+        char path[KEY_PATH_SIZE];
+
+        if (relay->n_sinks == 0)
+                return !source_has(source, "relay", "sinks") ||
+                       source_fail(source, "relay", "sinks",
+                           "is empty; list the sinks that the relay serves, or leave the key out: "
+                           "it serves all then");
+        for (unsigned i = 0; i < relay->n_sinks; i++) {
+                key_path_item(path, "relay.sinks", i);
+                if (!matches_a_sink(config, relay->sinks[i]))
+                        return source_fail(
+                            source, path, "", "matches the name of no sink in this file");
+        }
+        if (!check_patterns(source, "relay", "sinks", relay->sinks, relay->n_sinks))
+                return false;
+        for (unsigned i = 0; i < config->n_sinks; i++)
+                if (relay_config_serves(relay, config->sinks[i].name))
+                        return true;
+        return source_fail(source, "relay", "sinks", "leaves no sink for this relay to serve");
+}
+
+/* The host's name, as far as a relay's may be so. */
+static void name_relay(struct relay_config *relay)
+{
+        char host[256] = "";
+
+        if (relay->name != NULL)
+                return;
+        gethostname(host, sizeof host - 1);
+        host[63] = '\0';
+        for (char *at = host; *at != '\0'; at++) {
+                *at = (char)tolower((unsigned char)*at);
+                if (check_relay_name((char[]){*at, '\0'}) != NULL)
+                        *at = '-';
+        }
+        relay->name = xstrdup(*host != '\0' ? host : "relay");
+}
+
 bool config_check(const struct source *source, struct config *config)
 {
         char path[KEY_PATH_SIZE];
@@ -529,6 +591,7 @@ bool config_check(const struct source *source, struct config *config)
                 if (!check_sink(source, &config->sinks[i], path))
                         return false;
         }
+        name_relay(&config->relay);
         return check_admin(source, config->admin) && check_portal(source, config->portal) &&
-               check_names_differ(source, config);
+               check_names_differ(source, config) && check_served(source, config);
 }

@@ -29,6 +29,10 @@ struct postgres_config {
 };
 
 struct relay_config {
+        char *name;      /* among the relays of the database; by default the host's */
+        uint32_t weight; /* its share of the shards, beside those of the others; at least 1 */
+        char **sinks;    /* patterns of those that it serves: text/topic_pattern.h; none: all */
+        unsigned n_sinks;
         enum wakeup wakeup;
         int64_t sweep_ms;         /* the backlog is read at least so often */
         int64_t poll_interval_ms; /* the same with wakeup: poll */
@@ -488,6 +492,9 @@ struct config *config_load_text(
     const char *path, const char *text, size_t length, struct error *error);
 
 void config_free(struct config *config); /* NULL is allowed; clears secrets first */
+
+/* Whether the relay serves the sink of this name. */
+bool relay_config_serves(const struct relay_config *relay, const char *sink);
 
 /* The kind of a sink ("redis", "module") and what its open() gets: its block, or a module's
  * options. */

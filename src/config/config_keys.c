@@ -30,6 +30,16 @@ static BLOCK(postgres_block, postgres_keys);
 
 #define OWNER struct relay_config
 static const struct config_key relay_keys[] = {
+    {"name", KEY_TEXT, MEMBER(name), .check = check_relay_name,
+        .help =
+            "the relay's name among those of the database: 1 to 63 of a-z, 0-9, `-`, `_` and "
+            "`.`; by default the host's. Of two relays of one name the second is called name/2"},
+    {"weight", KEY_INTEGER, MEMBER(weight), .fallback = "1", .min = "1", .max = "1000",
+        .help = "its share of the shards, beside those of the other relays: with 2 it has twice as "
+                "many as a relay with 1"},
+    {"sinks", KEY_TEXT, LIST(sinks, n_sinks), .max_items = 1000, .check = check_sink_pattern,
+        .help = "patterns of the names of the sinks that this relay serves, by the rules of "
+                "`topics`; by default all sinks of the file. Each must match a sink"},
     {"wakeup", KEY_CHOICE, MEMBER(wakeup), .fallback = "notify", .choices = "notify, poll",
         .help = "what wakes a sleeping relay: LISTEN/NOTIFY on a second connection, or polling, "
                 "where LISTEN cannot be used"},

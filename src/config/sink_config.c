@@ -4,6 +4,7 @@
 #include "config/config.h"
 #include "config/config_keys_internal.h"
 #include "config/url.h"
+#include "text/topic_pattern.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +56,11 @@ bool sink_config_fans_out(const struct sink_config *sink)
         if (sink->http != NULL)
                 return sink->http->receivers == HTTP_RECEIVERS_TABLE;
         return sink->module != NULL && sink->module->receivers == HTTP_RECEIVERS_TABLE;
+}
+
+bool relay_config_serves(const struct relay_config *relay, const char *sink)
+{
+        return relay->n_sinks == 0 || topic_patterns_match(relay->sinks, relay->n_sinks, sink);
 }
 
 /* Of a URL no more than this: a token may stand in its path, and often does. */

@@ -6,6 +6,7 @@
 #include "config/url.h"
 #include "text/network.h"
 #include "text/template.h"
+#include "text/topic_pattern.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -38,6 +39,25 @@ const char *check_sink_name(const char *value)
                 return NULL;
         return "is not a sink's name; allowed: 1 to 63 of a-z, 0-9, - and _, the first a letter or "
                "digit";
+}
+
+const char *check_sink_pattern(const char *value)
+{
+        const char *pattern = *value == '!' ? value + 1 : value;
+
+        if (!consists_of(pattern, strlen(pattern), LOWER DIGITS "-_*"))
+                return "is not a pattern of sinks' names; allowed: a-z, 0-9, -, _ and *, with or "
+                       "without a ! before them";
+        return topic_pattern_check(value);
+}
+
+const char *check_relay_name(const char *value)
+{
+        size_t length = strlen(value);
+
+        if (length <= 63 && consists_of(value, length, LOWER DIGITS "-_."))
+                return NULL;
+        return "is not a relay's name; allowed: 1 to 63 of a-z, 0-9, -, _ and .";
 }
 
 const char *check_header_condition(const char *value)

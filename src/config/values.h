@@ -10,6 +10,8 @@
 typedef const char *value_check_fn(const char *value);
 
 value_check_fn check_sink_name;
+value_check_fn check_sink_pattern; /* of names; text/topic_pattern.h */
+value_check_fn check_relay_name;
 value_check_fn check_header_condition; /* "name=value", or "name" */
 value_check_fn check_filter;           /* as far as it can be told without PostgreSQL */
 value_check_fn check_header_name;

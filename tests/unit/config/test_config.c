@@ -20,6 +20,13 @@
 #define OF_HTTP(keys)             PG SINK "    http: {url: http://h, " keys "}\n"
 #define OF_EMAIL(keys)            PG SINK "    email: {url: smtp://h, " keys "}\n"
 
+static char host_name[256] = "h"; /* the machine's */
+
+int gethostname(char *name, size_t size)
+{
+        return snprintf(name, size, "%s", host_name) < (int)size ? 0 : -1;
+}
+
 TestSuite(config, .init = make_path, .fini = remove_path);
 
 static const char full[] =
@@ -29,6 +36,9 @@ static const char full[] =
     "  connect_timeout: 7s\n"
     "  query_timeout: 2m\n"
     "relay:\n"
+    "  name: eu-1.web_2\n"
+    "  weight: 3\n"
+    "  sinks: [\"*o*\", \"!out\"]\n"
     "  wakeup: poll\n"
     "  sweep: 11s\n"
     "  poll_interval: 30ms\n"
@@ -45,6 +55,7 @@ static const char full[] =
     "    concurrency: 9\n"
     "    start: beginning\n"
     "    order: none\n"
+    "    shards: 256\n"
     "    max_in_flight: 17\n"
     "    max_in_flight_bytes: 66kB\n"
     "    retry: {first: 20ms, factor: 2.5, max: 1d, attempts: 7, max_age: 2h}\n"
@@ -101,6 +112,9 @@ Test(config, reads_every_block_of_a_full_file)
         cr_expect_str_eq(config->postgres.password, "p1");
         cr_expect_eq(config->postgres.connect_timeout_ms, 7000);
         cr_expect_eq(config->postgres.query_timeout_ms, 120000);
+        cr_expect_str_eq(config->relay.name, "eu-1.web_2");
+        cr_expect_eq(config->relay.weight, 3);
+        cr_expect_eq(config->relay.n_sinks, 2);
         cr_expect_eq(config->relay.wakeup, WAKEUP_POLL);
         cr_expect_eq(config->relay.sweep_ms, 11000);
         cr_expect_eq(config->relay.poll_interval_ms, 30);
@@ -123,6 +137,7 @@ Test(config, reads_every_block_of_a_full_file)
         cr_expect_eq(sink->concurrency, 9);
         cr_expect_eq(sink->start, START_BEGINNING);
         cr_expect_eq(sink->order, ORDER_NONE);
+        cr_expect_eq(sink->shards, 256);
         cr_expect_eq(sink->max_in_flight, 17);
         cr_expect_eq(sink->max_in_flight_bytes, 66000);
         cr_expect_eq(sink->retry.first_ms, 20);
@@ -242,6 +257,8 @@ Test(config, fills_in_the_defaults_of_what_is_left_out)
         cr_expect_null(config->postgres.password);
         cr_expect_eq(config->postgres.connect_timeout_ms, 5000);
         cr_expect_eq(config->postgres.query_timeout_ms, 30000);
+        cr_expect_eq(config->relay.weight, 1);
+        cr_expect_eq(config->relay.n_sinks, 0);
         cr_expect_eq(config->relay.wakeup, WAKEUP_NOTIFY);
         cr_expect_eq(config->relay.sweep_ms, 5000);
         cr_expect_eq(config->relay.poll_interval_ms, 250);
@@ -257,6 +274,7 @@ Test(config, fills_in_the_defaults_of_what_is_left_out)
         cr_expect_eq(sink->concurrency, 0);
         cr_expect_eq(sink->start, START_NOW);
         cr_expect_eq(sink->order, ORDER_KEY);
+        cr_expect_eq(sink->shards, 1);
         cr_expect_eq(sink->max_in_flight, 1000);
         cr_expect_eq(sink->max_in_flight_bytes, 16 * 1024 * 1024);
         cr_expect_eq(sink->retry.first_ms, 1000);
@@ -306,6 +324,56 @@ Test(config, fills_in_the_defaults_of_what_is_left_out)
         cr_expect_eq(email->on_unknown, UNKNOWN_RETRY);
         cr_expect(config->sinks[3].stdout_->payload);
         config_free(config);
+}
+
+Test(config, names_a_relay_after_its_host)
+{
+        static const struct {
+                const char *host, *name;
+        } cases[] = {
+            {"Web-1.Example.com", "web-1.example.com"},
+            {"box_7", "box_7"},
+            {"Caf\xc3\xa9 1", "caf---1"},
+            {"aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeeeffffffffffggghhhh",
+                "aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeeeffffffffffggg"},
+            {"", "relay"},
+        };
+
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+                struct config *config;
+
+                snprintf(host_name, sizeof host_name, "%s", cases[i].host);
+                config = load(GOOD);
+                cr_expect_str_eq(config->relay.name, cases[i].name);
+                config_free(config);
+        }
+}
+
+Test(config, knows_which_sinks_a_relay_serves)
+{
+        static const struct {
+                const char *patterns;
+                bool serves[3]; /* orders, orders-eu, mail */
+        } cases[] = {
+            {"", {true, true, true}},
+            {"relay: {sinks: [orders]}\n", {true, false, false}},
+            {"relay: {sinks: [\"orders*\"]}\n", {true, true, false}},
+            {"relay: {sinks: [\"*-eu\", mail]}\n", {false, true, true}},
+            {"relay: {sinks: [\"*\", \"!mail\"]}\n", {true, true, false}},
+        };
+
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+                struct config *config = load(PG "%ssinks:\n"
+                                                "  - {name: orders, topics: [t], stdout: {}}\n"
+                                                "  - {name: orders-eu, topics: [t], stdout: {}}\n"
+                                                "  - {name: mail, topics: [t], stdout: {}}\n",
+                    cases[i].patterns);
+
+                for (unsigned j = 0; j < 3; j++)
+                        cr_expect_eq(relay_config_serves(&config->relay, config->sinks[j].name),
+                            cases[i].serves[j], "%s: %s", cases[i].patterns, config->sinks[j].name);
+                config_free(config);
+        }
 }
 
 static struct config *load_retry(const char *kind, const char *retry)
@@ -687,6 +755,57 @@ Test(config, refuses_bad_choices_numbers_durations_and_sizes)
             {OF_REDIS("maxlen: 9999999999999999999"), "5:29", "out of range"},
         };
 
+        REFUSE_ALL(cases);
+}
+
+Test(config, refuses_bad_relays)
+{
+#define RELAY(keys) PG "relay: {" keys "}\n" SINK STDOUT
+        static const struct bad cases[] = {
+            {RELAY("name: Web1"), "2:9",
+                "relay.name: is not a relay's name; allowed: 1 to 63 of a-z, 0-9, -, _ and ."},
+            {RELAY("name: web/2"), "2:9", "is not a relay's name"},
+            {RELAY("name: "
+                   "aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeeeffffffffffgggh"),
+                "2:9", "is not a relay's name"},
+            {RELAY("name: \"\""), "2:9", "relay.name: is empty"},
+            {RELAY("weight: 0"), "2:9", "'0' is out of range; allowed: 1 to 1000"},
+            {RELAY("weight: 1001"), "2:9", "'1001' is out of range; allowed: 1 to 1000"},
+            {RELAY("weight: 1.5"), "2:9", "allowed: a whole number"},
+            {RELAY("sinks: a"), "2:9", "relay.sinks: must be a list of single values"},
+            {RELAY("sinks: []"), "2:9", "relay.sinks: is empty; list the sinks"},
+            {RELAY("sinks: [a, b]"), "2:20",
+                "relay.sinks[1]: matches the name of no sink in this file"},
+            {RELAY("sinks: [\"*\", \"!b*\"]"), "2:22",
+                "relay.sinks[1]: matches the name of no sink"},
+            {RELAY("sinks: [\"a?\"]"), "2:17",
+                "relay.sinks[0]: is not a pattern of sinks' names; allowed: a-z"},
+            {RELAY("sinks: [\"\"]"), "2:17", "relay.sinks[0]: is empty"},
+            {RELAY("sinks: [\"!a\"]"), "2:9", "relay.sinks: only excludes; begin with"},
+            {RELAY("sinks: [\"*\", \"!a\"]"), "2:9",
+                "relay.sinks: leaves no sink for this relay to serve"},
+        };
+
+        REFUSE_ALL(cases);
+}
+
+Test(config, refuses_shards_that_would_break_a_promise)
+{
+        static const struct bad cases[] = {
+            {OF_SINK("shards: 0"), "5:5",
+                "sinks[0].shards: '0' is out of range; allowed: 1 to 256"},
+            {OF_SINK("shards: 257"), "5:5", "'257' is out of range; allowed: 1 to 256"},
+            {PG SINK "    shards: 2\n"
+                     "    redis: {url: redis://h, stream: s, exactly_once: true}\n",
+                "5:5",
+                "sinks[0].shards: is above 1, but redis.exactly_once writes with one epoch for a "
+                "whole stream; use shards: 1"},
+        };
+        struct config *config =
+            load(PG SINK "    shards: 1\n"
+                         "    redis: {url: redis://h, stream: s, exactly_once: true}\n");
+
+        config_free(config);
         REFUSE_ALL(cases);
 }
 
