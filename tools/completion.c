@@ -1,6 +1,6 @@
 /*
  * Completion scripts for shells, made from the table of commands, so that they
- * know every option. They ask for names of sinks and receivers when they need
+ * know every option. They ask for names of sinks, receivers and relays when they need
  * them: `pgcourier completion sinks -c FILE`, with the file on the line.
  */
 #include "cli/commands.h"
@@ -17,6 +17,7 @@ enum completes {
         COMPLETES_FOLDER,
         COMPLETES_SINK,
         COMPLETES_RECEIVER,
+        COMPLETES_RELAY,
         COMPLETES_TYPE,
         COMPLETES_COMMAND,
 };
@@ -53,6 +54,8 @@ static enum completes operand_completes(const struct command *root, const struct
                 return COMPLETES_COMMAND;
         if (strcmp(root->name, "type") == 0 && strncmp(usage, "NAME", 4) == 0)
                 return COMPLETES_TYPE;
+        if (strcmp(root->name, "relay") == 0 && strncmp(usage, "NAME", 4) == 0)
+                return COMPLETES_RELAY;
         /* What is added has a name that no receiver has yet. */
         return strcmp(root->name, "receiver") == 0 && strcmp(command->name, "add") != 0 &&
                        strncmp(usage, "NAME", 4) == 0
@@ -110,6 +113,7 @@ static const char *const bash_kinds[] = {[COMPLETES_NOTHING] = "nothing",
     [COMPLETES_FOLDER] = "folders",
     [COMPLETES_SINK] = "sinks",
     [COMPLETES_RECEIVER] = "receivers",
+    [COMPLETES_RELAY] = "relays",
     [COMPLETES_TYPE] = "types",
     [COMPLETES_COMMAND] = "commands"};
 
@@ -191,7 +195,7 @@ static void print_bash(void)
 {
         puts(
             "# bash completion of pgcourier; made by `pgcourier-tools completion bash`\n"
-            "_pgcourier_names() { # sinks|receivers|types\n"
+            "_pgcourier_names() { # sinks|receivers|relays|types\n"
             "  local i\n"
             "  for ((i = 1; i + 1 < ${#COMP_WORDS[@]}; i++)); do\n"
             "    case ${COMP_WORDS[i]} in\n"
@@ -223,7 +227,7 @@ static void print_bash(void)
              "    nothing) return ;;\n"
              "    files) mapfile -t COMPREPLY < <(compgen -f -- \"$current\"); return ;;\n"
              "    folders) mapfile -t COMPREPLY < <(compgen -d -- \"$current\"); return ;;\n"
-             "    sinks|receivers|types) words=$(_pgcourier_names \"$value\") ;;\n"
+             "    sinks|receivers|relays|types) words=$(_pgcourier_names \"$value\") ;;\n"
              "    words) ;;\n"
              "    *)\n"
              "      case $operands/$current in\n"
@@ -244,6 +248,7 @@ static void print_zsh_option(const struct command_option *option)
             [COMPLETES_FOLDER] = "_files -/",
             [COMPLETES_SINK] = "_pgcourier_sinks",
             [COMPLETES_RECEIVER] = " ",
+            [COMPLETES_RELAY] = " ",
             [COMPLETES_TYPE] = " ",
             [COMPLETES_COMMAND] = " "};
 
@@ -329,6 +334,7 @@ static void print_fish_option(const struct command *command, const struct comman
             [COMPLETES_FOLDER] = " -x -a '(__fish_complete_directories)'",
             [COMPLETES_SINK] = " -x -a '(__pgcourier_sinks)'",
             [COMPLETES_RECEIVER] = " -x",
+            [COMPLETES_RELAY] = " -x",
             [COMPLETES_TYPE] = " -x",
             [COMPLETES_COMMAND] = " -x"};
 

@@ -7,6 +7,7 @@
 #include "cli/remedy.h"
 #include "config/config.h"
 #include "config/suggest.h"
+#include "operator/member_rows.h"
 #include "operator/receiver_rows.h"
 #include "operator/type_rows.h"
 #include "pgcourier/version.h"
@@ -37,6 +38,7 @@ const struct command *const commands[] = {
     &replay_command,
     &rewind_command,
     &cursor_command,
+    &relay_command,
     &rebase_command,
     &tail_command,
     &trace_command,
@@ -232,6 +234,11 @@ static bool print_receivers(const struct arguments *arguments, struct error *err
         return print_names(arguments, receiver_names, error);
 }
 
+static bool print_relays(const struct arguments *arguments, struct error *error)
+{
+        return print_names(arguments, member_names, error);
+}
+
 static bool print_types(const struct arguments *arguments, struct error *error)
 {
         return print_names(arguments, type_names, error);
@@ -241,6 +248,8 @@ static const struct command sinks_command = {
     .name = "sinks", .usage = "-c FILE", .options = completion_options, .run = print_sinks};
 static const struct command receivers_command = {
     .name = "receivers", .usage = "-c FILE", .options = completion_options, .run = print_receivers};
+static const struct command relays_command = {
+    .name = "relays", .usage = "-c FILE", .options = completion_options, .run = print_relays};
 static const struct command types_command = {
     .name = "types", .usage = "-c FILE", .options = completion_options, .run = print_types};
 
@@ -249,10 +258,10 @@ const struct command completion_command = {
     .summary = "list names for the completion scripts of shells",
     .details =
         "`completion sinks` lists the names of the configuration's sinks, `completion\n"
-        "receivers` those of the receivers in its database, and `completion types` those of\n"
-        "the types in its catalogue.\n",
-    .subcommands =
-        (const struct command *const[]){&sinks_command, &receivers_command, &types_command, NULL},
+        "receivers` those of the receivers in its database, `completion relays` those of the\n"
+        "relays, and `completion types` those of the types in its catalogue.\n",
+    .subcommands = (const struct command *const[]){&sinks_command, &receivers_command,
+        &relays_command, &types_command, NULL},
     .no_subcommand = "The packages install the scripts for bash, zsh and fish; a build from "
                      "source has them in package/completion.SHELL",
     .is_hidden = true,

@@ -24,6 +24,7 @@ extern const struct command schedule_command;
 extern const struct command replay_command;
 extern const struct command rewind_command;
 extern const struct command cursor_command;
+extern const struct command relay_command;
 extern const struct command rebase_command;
 extern const struct command tail_command;
 extern const struct command trace_command;

@@ -39,7 +39,8 @@ Test(cli, refuses_what_it_does_not_understand_and_says_what_is_right)
             {{"publish", "--payload", "{}"}, 2,
                 "[--type TYPE] [--header NAME=VALUE]... [--dedup-key KEY] [--dsn DSN | -c FILE]\n"},
             {{"completion", "bash"}, 2,
-                "completion cannot \"bash\". Possible: sinks, receivers, types. The packages "
+                "completion cannot \"bash\". Possible: sinks, receivers, relays, types. The "
+                "packages "
                 "install"},
             {{"send", "t", "--payload", "{}"}, 2,
                 "send has no option \"--payload\"; did you mean \"--data\"?"},

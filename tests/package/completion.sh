@@ -6,10 +6,11 @@ trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 mkdir bin && ln -s "$PGCOURIER" bin/pgcourier
 PATH=$folder/bin:$PATH
-# There is no database here, which would know receivers. The script that is installed calls this.
+# There is no database here, which would know receivers and relays. The script that is installed calls this.
 # shellcheck disable=SC2317
 pgcourier() {
-  if [ "$1 $2" = "completion receivers" ]; then echo acme; else command pgcourier "$@"; fi
+  if [ "$1 $2" = "completion receivers" ]; then echo acme
+  elif [ "$1 $2" = "completion relays" ]; then echo web1; else command pgcourier "$@"; fi
 }
 cat >shop.yaml <<'END'
 postgres: { dsn: "dbname=shop" }
@@ -47,6 +48,7 @@ completes "billing" pgcourier status -c shop.yaml bi
 completes "billing bus" pgcourier cursor drop -c shop.yaml b
 completes "" pgcourier cursor list -c shop.yaml b
 completes "acme" pgcourier receiver show -c shop.yaml ac
+completes "web1" pgcourier relay drain -c shop.yaml w
 completes "acme" pgcourier dead list -c shop.yaml --receiver a
 completes "" pgcourier receiver add -c shop.yaml ac
 completes "schema" pgcourier config sc
