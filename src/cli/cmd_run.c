@@ -142,6 +142,7 @@ static struct config *load_again(
             text != NULL ? config_load_text(path, text, length, error) : config_load(path, error);
 
         if (config != NULL && dsn_check(config->postgres.dsn, error)) {
+                config_keep_served(config);
                 touch_modules(config);
                 return config;
         }
@@ -229,7 +230,10 @@ static bool run_run(const struct arguments *arguments, struct error *error)
         log_fold_repeats();
         signals_hold();
         config = config_load(arguments_value(arguments, CONFIG), error);
-        return config != NULL && run_config(config, arguments, error);
+        if (config == NULL)
+                return false;
+        config_keep_served(config);
+        return run_config(config, arguments, error);
 }
 
 const struct command run_command = {

@@ -71,3 +71,18 @@ void config_free(struct config *config)
         secret_free_bytes(config->text, config->text_length);
         free(config);
 }
+
+void config_keep_served(struct config *config)
+{
+        struct config *others = xcalloc(1, sizeof *others);
+        unsigned n_kept = 0;
+
+        others->sinks = xcalloc(config->n_sinks + 1, sizeof *others->sinks);
+        for (unsigned i = 0; i < config->n_sinks; i++)
+                if (relay_config_serves(&config->relay, config->sinks[i].name))
+                        config->sinks[n_kept++] = config->sinks[i];
+                else
+                        others->sinks[others->n_sinks++] = config->sinks[i];
+        config->n_sinks = n_kept;
+        config_free(others);
+}

@@ -496,6 +496,9 @@ void config_free(struct config *config); /* NULL is allowed; clears secrets firs
 /* Whether the relay serves the sink of this name. */
 bool relay_config_serves(const struct relay_config *relay, const char *sink);
 
+/* Drops the sinks that it does not serve. */
+void config_keep_served(struct config *config);
+
 /* The kind of a sink ("redis", "module") and what its open() gets: its block, or a module's
  * options. */
 const char *sink_config_kind(const struct sink_config *sink);

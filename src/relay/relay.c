@@ -240,6 +240,7 @@ static void on_applied(void *owner, const struct config *old)
         if (relay->waker != NULL)
                 waker_configure(relay->waker, &relay->config->relay);
         marker_configure(relay->marker, &relay->config->marks, &relay->config->postgres);
+        relay_join(relay);
         /* A round under way has the old settings: it ends. */
         maintenance_destroy(relay->maintenance);
         relay->maintenance = NULL;

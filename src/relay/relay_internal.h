@@ -69,6 +69,10 @@ void relay_control(void *relay);
 void relay_create_outbox(struct relay *relay);
 void relay_create_waker(struct relay *relay); /* unless the outbox is polled */
 
+/* Makes every session a member of the relays of the database. Again when the configuration has
+ * changed. */
+void relay_join(struct relay *relay);
+
 void relay_create_marker(struct relay *relay);
 
 /* True: the files are read for other credentials, and nothing is to be reported before that. */

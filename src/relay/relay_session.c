@@ -21,6 +21,10 @@
 #include "wakeup/schedule_timer.h"
 #include "wakeup/waker.h"
 
+#include <jansson.h>
+#include <stdlib.h>
+#include <unistd.h>
+
 /* For so long the files are known to have no other credentials. Longer than the pause between two
  * rounds of retention, which log in each time. */
 enum { KNOWN_MS = 60 * 1000 };
@@ -309,6 +313,28 @@ void relay_create_outbox(struct relay *relay)
             .on_filter_checked = on_filter_checked};
 
         relay->outbox = outbox_create(&relay->loop, &relay->config->postgres, &events, relay);
+        if (!relay->once)
+                relay_join(relay);
+}
+
+void relay_join(struct relay *relay)
+{
+        const struct config *config = relay->config;
+        json_t *shards = json_object();
+        char host[256] = "";
+        char *text;
+
+        for (unsigned i = 0; i < config->n_sinks; i++)
+                json_object_set_new(
+                    shards, config->sinks[i].name, json_integer(config->sinks[i].shards));
+        text = json_dumps(shards, JSON_COMPACT);
+        gethostname(host, sizeof host - 1);
+        outbox_join(relay->outbox, &(struct membership){.name = config->relay.name,
+                                       .host = host,
+                                       .weight = config->relay.weight,
+                                       .shards = text});
+        free(text);
+        json_decref(shards);
 }
 
 /* No lane is ours. */
