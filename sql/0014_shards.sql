@@ -121,7 +121,7 @@ BEGIN
         SET host = join_relays.host, version = join_relays.version, weight = join_relays.weight,
             shards = join_relays.shards, is_leaving = false, joined_at = clock_timestamp()
         WHERE m.name = mine.name;
-      PERFORM pg_notify('courier_control', '');
+      PERFORM pg_notify('courier_members', '');
       RETURN mine.name;
     END IF;
   END LOOP;

@@ -50,8 +50,9 @@ static const struct config_key relay_keys[] = {
         .max = "1h",
         .help = "how often to check the backlog with `wakeup: poll`, and at least as often "
                 "while the second connection is lost"},
-    {"standby", KEY_DURATION, MEMBER(standby_ms), .fallback = "1s", .min = "10ms", .max = "1h",
-        .help = "how often a standby tries for a lane that another relay owns"},
+    {"standby", KEY_DURATION, MEMBER(standby_ms), .fallback = "200ms", .min = "10ms", .max = "1h",
+        .help = "how often a relay looks which others are there, and what they own; alone it does "
+                "not"},
     {"drain", KEY_DURATION, MEMBER(drain_ms), .fallback = "10s", .min = "0", .max = "1h",
         .help = "how long a stopping relay waits for deliveries in flight"},
     {"dns_servers", KEY_TEXT, LIST(dns_servers, n_dns_servers), .max_items = 16,

@@ -8,6 +8,7 @@
 #include "delivery/reading.h"
 #include "delivery/runner.h"
 #include "delivery/shard.h"
+#include "delivery/sharing.h"
 #include "log/log.h"
 #include "loop/timer.h"
 #include "outbox/sink_settings.h"
@@ -33,6 +34,7 @@ static void on_sink_closed(void *owner)
         struct sink_set *set = dispatcher->set;
 
         list_remove(&dispatcher->link);
+        sharing_forget(set->sharing, dispatcher);
         telemetry_close_sink(dispatcher->seen);
         agreement_deinit(&dispatcher->agreement);
         free(dispatcher->settings);
@@ -137,6 +139,7 @@ static void on_agreed(void *owner)
         const struct agreement *agreement = &dispatcher->agreement;
 
         note_older(dispatcher);
+        dispatcher_note_settings(dispatcher, agreement->settings);
         if (agreement->verdict != AGREEMENT_READY) {
                 set_agreement(dispatcher, AGREEMENT_LATER);
                 timer_arm(dispatcher->agree_again,
@@ -149,6 +152,7 @@ static void on_agreed(void *owner)
         else
                 lane_store_leave_out(dispatcher->shards[0].owner_lane, agreement->newest_end);
         set_agreement(dispatcher, AGREEMENT_REACHED);
+        sharing_look(dispatcher->set->sharing);
 }
 
 static void serve_agreement(struct dispatcher *dispatcher)
@@ -158,6 +162,17 @@ static void serve_agreement(struct dispatcher *dispatcher)
                 return;
         set_agreement(dispatcher, AGREEMENT_ASKING);
         agreement_ask(&dispatcher->agreement);
+}
+
+bool dispatcher_is_standby(const struct dispatcher *dispatcher)
+{
+        bool is_any = false;
+
+        if (dispatcher_count_owned(dispatcher) > 0)
+                return false;
+        for (unsigned i = 0; i < dispatcher->n_shards; i++)
+                is_any = is_any || dispatcher->shards[i].is_owned_elsewhere;
+        return is_any;
 }
 
 /* The relay that takes shard 0 notes its settings. While another relay owns it, other settings are
@@ -195,6 +210,18 @@ void dispatcher_warn_of_settings(struct dispatcher *dispatcher)
         dispatcher->are_differences_news = false;
 }
 
+void dispatcher_note_standby(struct dispatcher *dispatcher)
+{
+        bool is_standby = dispatcher_is_standby(dispatcher);
+
+        if (is_standby && !dispatcher->is_standby)
+                log_info("lane_owned_elsewhere", kv_text("sink", dispatcher->name),
+                    kv_int("retry_ms", dispatcher->standby_ms));
+        if (is_standby)
+                dispatcher_warn_of_settings(dispatcher);
+        dispatcher->is_standby = is_standby;
+}
+
 static struct agreement agreement_of(const struct dispatcher *dispatcher)
 {
         const struct sink_config *config = dispatcher->config;
@@ -205,6 +232,7 @@ static struct agreement agreement_of(const struct dispatcher *dispatcher)
             .n_shards = config->shards,
             .fans_out = sink_config_fans_out(config),
             .start = config->start,
+            .settings_here = dispatcher->settings,
             .on_agreed = on_agreed};
 }
 
@@ -324,6 +352,7 @@ void dispatcher_retire(struct dispatcher *dispatcher)
 {
         if (dispatcher == NULL || !dispatcher_is_serving(dispatcher))
                 return;
+        sharing_end(dispatcher->set->sharing, dispatcher);
         enter(dispatcher, DISPATCHER_RETIRING);
         for (unsigned i = 0; i < dispatcher->n_shards; i++)
                 shard_serve(&dispatcher->shards[i], false);
@@ -383,14 +412,14 @@ static bool is_idle(const struct dispatcher *dispatcher)
                (dispatcher->reading == NULL || reading_is_idle(dispatcher->reading));
 }
 
-static void serve_shards(struct dispatcher *dispatcher, bool are_wanted)
+static void serve_shards(struct dispatcher *dispatcher, bool may_own)
 {
         if (dispatcher->fanout != NULL)
                 fanout_serve(dispatcher->fanout);
         if (dispatcher->reading != NULL)
                 reading_serve(dispatcher->reading, dispatcher_now_ms());
         for (unsigned i = 0; i < dispatcher->n_shards; i++)
-                shard_serve(&dispatcher->shards[i], are_wanted);
+                shard_serve(&dispatcher->shards[i], may_own);
 }
 
 void dispatcher_serve(struct dispatcher *dispatcher, bool may_begin)
@@ -400,6 +429,7 @@ void dispatcher_serve(struct dispatcher *dispatcher, bool may_begin)
                 if (!may_begin)
                         return;
                 enter(dispatcher, DISPATCHER_SERVING);
+                sharing_begin(dispatcher->set->sharing, dispatcher);
                 dispatcher_ring(dispatcher);
                 return;
         case DISPATCHER_SERVING:

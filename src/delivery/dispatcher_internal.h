@@ -16,6 +16,7 @@ struct fanout;
 struct reading;
 struct runner;
 struct shard;
+struct sharing;
 struct sink_telemetry;
 
 struct sink_set {
@@ -23,6 +24,7 @@ struct sink_set {
         struct outbox *outbox;
         struct telemetry *telemetry;
         struct work *work;
+        struct sharing *sharing; /* owned; NULL: it shares with no other relay */
         struct list dispatchers; /* dispatcher::link, in the order in which they were added */
         struct sink_set_events events;
         void *owner; /* borrowed */
@@ -97,6 +99,7 @@ struct dispatcher {
         struct agreement agreement;
         enum agreement_state agreement_state;
         struct timer *agree_again; /* armed while AGREEMENT_LATER */
+        bool is_standby;           /* other relays have all its shards; that was logged */
         bool is_older;             /* another number of shards is in force; that was logged */
         int64_t standby_ms;
         char *settings;          /* owned: sink_settings() */
@@ -154,6 +157,12 @@ void dispatcher_close(struct dispatcher *dispatcher);
 
 /* So many of its shards deliver. */
 unsigned dispatcher_count_owned(const struct dispatcher *dispatcher);
+
+/* None of its shards is ours, and some are another relay's. */
+bool dispatcher_is_standby(const struct dispatcher *dispatcher);
+
+/* It is known anew which shards are another relay's. */
+void dispatcher_note_standby(struct dispatcher *dispatcher);
 
 /* For its shards. The number of shards has changed, or is to change. */
 void dispatcher_agree_anew(struct dispatcher *dispatcher);

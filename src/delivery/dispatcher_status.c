@@ -189,18 +189,6 @@ static bool is_stalled(const struct dispatcher *dispatcher, int64_t now_us)
                    STALLED_AFTER_S * INT64_C(1000000);
 }
 
-/* No shard is ours, and some are another relay's. */
-static bool is_owned_elsewhere(const struct dispatcher *dispatcher)
-{
-        bool is_any = false;
-
-        if (dispatcher_count_owned(dispatcher) > 0)
-                return false;
-        for (unsigned i = 0; i < dispatcher->n_shards; i++)
-                is_any = is_any || dispatcher->shards[i].is_owned_elsewhere;
-        return is_any;
-}
-
 static bool has_lock(const struct dispatcher *dispatcher)
 {
         for (unsigned i = 0; i < dispatcher->n_shards; i++)
@@ -225,7 +213,7 @@ static enum sink_state find_state(
                 *out_reason = "another relay has a newer configuration, with another number of shards";
                 return SINK_STANDBY;
         }
-        if (is_owned_elsewhere(dispatcher)) {
+        if (dispatcher_is_standby(dispatcher)) {
                 *out_reason = dispatcher->differences == NULL
                                   ? "another relay owns it"
                                   : "another relay owns it, and has other settings for it";

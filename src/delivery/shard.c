@@ -4,6 +4,7 @@
 #include "delivery/fanout.h"
 #include "delivery/reading.h"
 #include "delivery/runner.h"
+#include "delivery/sharing.h"
 #include "log/log.h"
 #include "loop/timer.h"
 #include "outbox/sink_settings.h"
@@ -104,24 +105,24 @@ static void note_owned(struct shard *shard)
         shard->is_owned_elsewhere = false;
         dispatcher_note_settings_in_force(dispatcher);
         enter(shard, SHARD_OWNED);
+        sharing_note_owned(dispatcher->set->sharing, shard);
 }
 
 static void note_owned_elsewhere(struct shard *shard)
 {
         struct dispatcher *dispatcher = shard->dispatcher;
 
-        if (!shard->is_owned_elsewhere)
-                log_info("lane_owned_elsewhere", kv_text("sink", dispatcher->name),
-                    kv_int("shard", shard->number), kv_int("retry_ms", dispatcher->standby_ms));
         shard->is_owned_elsewhere = true;
-        dispatcher_warn_of_settings(dispatcher);
+        dispatcher_note_standby(dispatcher);
         enter(shard, SHARD_STANDBY);
+        sharing_note_lost(dispatcher->set->sharing, shard);
         dispatcher->set->events.on_standby(dispatcher->set->owner);
 }
 
 static void note_gone(struct shard *shard)
 {
         enter(shard, SHARD_UNOWNED);
+        sharing_note_lost(shard->dispatcher->set->sharing, shard);
         dispatcher_agree_anew(shard->dispatcher);
 }
 
@@ -129,6 +130,7 @@ static void note_released(struct shard *shard)
 {
         leave_lanes(shard);
         enter(shard, SHARD_UNOWNED);
+        sharing_note_released(shard->dispatcher->set->sharing, shard);
 }
 
 /* lane_store_events of its only lane. */
@@ -154,13 +156,6 @@ static void on_only_gone(void *owner)
         const struct runner *runner = owner;
 
         note_gone(runner->shard);
-}
-
-static void on_only_settings(void *owner, const char *theirs)
-{
-        const struct runner *runner = owner;
-
-        dispatcher_note_settings(runner->dispatcher, theirs);
 }
 
 static void on_only_page(void *owner, struct page *page)
@@ -199,13 +194,6 @@ static void on_gone(void *owner)
         note_gone(owner);
 }
 
-static void on_settings(void *owner, const char *theirs)
-{
-        const struct shard *shard = owner;
-
-        dispatcher_note_settings(shard->dispatcher, theirs);
-}
-
 static void on_settled(void *owner, enum cursor_room room)
 {
         (void)owner;
@@ -235,7 +223,6 @@ static void create_owner_lane(struct shard *shard)
         static const struct lane_store_events events = {.on_owned = on_owned,
             .on_owned_elsewhere = on_owned_elsewhere,
             .on_gone = on_gone,
-            .on_settings = on_settings,
             .on_settled = on_settled,
             .on_released = on_released};
         struct lane_store_settings settings = lane_settings(shard);
@@ -265,7 +252,6 @@ static void create_only_lane(struct shard *shard)
         static const struct lane_store_events events = {.on_owned = on_only_owned,
             .on_owned_elsewhere = on_only_owned_elsewhere,
             .on_gone = on_only_gone,
-            .on_settings = on_only_settings,
             .on_page_end = runner_note_page_end,
             .on_page = on_only_page,
             .on_page_failed = runner_fail_page,
@@ -342,8 +328,10 @@ static bool may_claim(const struct shard *shard)
         return true;
 }
 
-void shard_serve(struct shard *shard, bool is_wanted)
+void shard_serve(struct shard *shard, bool may_own)
 {
+        bool is_wanted = may_own && shard->is_wanted;
+
         switch (shard->state) {
         case SHARD_UNOWNED:
                 if (is_wanted && may_claim(shard))

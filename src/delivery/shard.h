@@ -31,7 +31,8 @@ struct shard {
         struct dispatcher *dispatcher; /* borrowed */
         uint16_t number;
         enum shard_state state;
-        bool is_owned_elsewhere; /* by the last answer; so that this is logged once */
+        bool is_wanted;          /* by the sharing (sharing.h) */
+        bool is_owned_elsewhere; /* as far as is known */
         bool has_settled;        /* some receiver's lane, since the fan-out was served last */
         struct runner *runner;   /* of its only lane; NULL: it has receivers */
         struct lane_store *owner_lane; /* owned if it has receivers; else its runner's */
@@ -48,7 +49,8 @@ static inline bool shard_is_read(const struct shard *shard)
         return shard->state == SHARD_OWNED;
 }
 
-/* The end of a turn of the loop. */
-void shard_serve(struct shard *shard, bool is_wanted);
+/* The end of a turn of the loop. `may_own`: the sink's shards may be owned here; otherwise it is
+ * given back. */
+void shard_serve(struct shard *shard, bool may_own);
 
 void shard_session_down(struct shard *shard);

@@ -123,7 +123,7 @@ static void enter(struct turns *turns, struct shard *shard, enum shard_state nex
         shard->state = next;
 }
 
-static struct shard *find_shard(struct turns *turns, const char *sink, uint32_t number)
+static struct shard *find_shard(const struct turns *turns, const char *sink, uint32_t number)
 {
         int at = view_find_sink(&turns->view, sink);
 
@@ -152,6 +152,36 @@ void turns_given(struct turns *turns, const char *sink, uint32_t number)
         assert(shard->state == GIVING);
         shard->is_known = false;
         enter(turns, shard, GIVEN);
+}
+
+void turns_lost(struct turns *turns, const char *sink, uint32_t number)
+{
+        struct shard *shard = find_shard(turns, sink, number);
+
+        if (shard == NULL || shard->state == ELSEWHERE || shard->state == GIVEN)
+                return;
+        shard->is_known = false;
+        enter(turns, shard, shard->state == GIVING ? GIVEN : ELSEWHERE);
+}
+
+bool turns_is_ours(const struct turns *turns, const char *sink, uint32_t number)
+{
+        const struct shard *shard = find_shard(turns, sink, number);
+
+        return shard != NULL && shard->state == OURS;
+}
+
+static bool is_another_there(const struct turns *turns)
+{
+        for (size_t i = 0; i < turns->view.n_members; i++)
+                if ((int)i != turns->self && !turns->view.members[i].is_draining)
+                        return true;
+        return false;
+}
+
+bool turns_has_left(const struct turns *turns)
+{
+        return turns->n_ours == 0 || turns->self == NOBODY || !is_another_there(turns);
 }
 
 /* ---- members --------------------------------------------------------------------------------- */

@@ -70,5 +70,15 @@ void turns_claimed(struct turns *turns, const char *sink, uint32_t number, bool 
 /* Answers TURN_GIVE: it is drained, settled and unlocked. */
 void turns_given(struct turns *turns, const char *sink, uint32_t number);
 
+/* It is not ours, or not any more, for another reason: a claim that was not made, a sink that is
+ * gone. Answers what was asked of it. */
+void turns_lost(struct turns *turns, const char *sink, uint32_t number);
+
+/* It is ours, and is to stay so. */
+bool turns_is_ours(const struct turns *turns, const char *sink, uint32_t number);
+
+/* Nothing is being given, and no other member could take what is left. */
+bool turns_has_left(const struct turns *turns);
+
 /* How many shards are ours, those being given included. */
 size_t turns_owned(const struct turns *turns);

@@ -40,13 +40,15 @@ const struct pg_statement claim_statements[] = {
         .n_params = 1,
         .sql = "SELECT courier.filter_error($1)"},
     [AGREE_SHARDS] = {.name = "agree_shards",
-        .n_params = 5,
-        .sql = "SELECT verdict, in_force, newest_end FROM"
-               " courier.agree_shards($1, $2::integer, $3::boolean, $4::boolean, $5)"},
-    /* And what is noted of the sink, unless it is what we would note. */
+        .n_params = 6,
+        .sql = "SELECT verdict, in_force, newest_end,"
+               " (SELECT settings::text FROM courier.sink WHERE name = $1"
+               "  AND settings NOT IN ($6::jsonb, '{}'))"
+               " FROM courier.agree_shards($1, $2::integer, $3::boolean, $4::boolean, $5)"},
+    /* And whether what is noted of the sink is what we would note. */
     [TRY_LOCK] = {.name = "try_lock",
         .n_params = 4,
-        .sql = "SELECT pg_try_advisory_lock(" LOCK_CLASS ", lock_id), known.settings::text,"
+        .sql = "SELECT pg_try_advisory_lock(" LOCK_CLASS ", lock_id),"
                " known.settings = $4::jsonb AND known.fans_out = $3::boolean, lock_id"
                " FROM courier.cursor LEFT JOIN courier.sink AS known ON known.name = cursor.sink"
                " WHERE cursor.sink = $1 AND lane = $2::integer"},
@@ -94,7 +96,8 @@ const struct pg_statement claim_statements[] = {
                " WHERE sink = $1 AND lane = $2::integer AND state <> 'delayed' GROUP BY key"},
     [UNLOCK] = {.name = "unlock",
         .n_params = 1,
-        .sql = "SELECT pg_advisory_unlock(" LOCK_CLASS ", $1::integer)"},
+        .sql = "SELECT pg_advisory_unlock(" LOCK_CLASS ", $1::integer),"
+               " pg_notify('courier_members', '')"},
 };
 const unsigned n_claim_statements = sizeof claim_statements / sizeof *claim_statements;
 
@@ -222,20 +225,14 @@ static void on_sink_noted(void *owner, PGresult *result)
         PQclear(result);
 }
 
-/* For a lane that covers others, or is the sink's only one. */
-static void tell_settings(struct lane_store *store, const PGresult *result, bool granted)
+static void note_sink(struct lane_store *store, const PGresult *result)
 {
         const char *const values[] = {store->sink, store->is_owner_lane ? "true" : "false",
             store->settings, store->topics, store->types};
-        bool are_ours = !PQgetisnull(result, 0, 2) && PQgetvalue(result, 0, 2)[0] == 't';
+        bool are_ours = !PQgetisnull(result, 0, 1) && PQgetvalue(result, 0, 1)[0] == 't';
 
-        if (store->settings == NULL)
-                return;
-        if (granted && !are_ours) /* its answer comes before that of the claim */
+        if (store->settings != NULL && !are_ours) /* its answer comes before that of the claim */
                 execute(store, NOTE_SINK, values, on_sink_noted);
-        if (store->events.on_settings != NULL)
-                store->events.on_settings(store->owner,
-                    are_ours || PQgetisnull(result, 0, 1) ? NULL : PQgetvalue(result, 0, 1));
 }
 
 static void raise_epoch(struct lane_store *store)
@@ -255,10 +252,10 @@ static void on_lock_tried(void *owner, PGresult *result)
         bool exists = PQntuples(result) == 1;
         bool granted = exists && PQgetvalue(result, 0, 0)[0] == 't';
 
-        if (exists && !store->is_covered) {
-                tell_settings(store, result, granted);
-                snprintf(store->lock_id, sizeof store->lock_id, "%s", PQgetvalue(result, 0, 3));
-        }
+        if (exists && !store->is_covered)
+                snprintf(store->lock_id, sizeof store->lock_id, "%s", PQgetvalue(result, 0, 2));
+        if (granted && !store->is_covered)
+                note_sink(store, result);
         PQclear(result);
         if (granted)
                 raise_epoch(store);
@@ -298,9 +295,11 @@ static void on_agreed(void *owner, PGresult *result)
 
         agreement->verdict = verdict_of(PQgetvalue(result, 0, 0));
         agreement->n_in_force = (uint32_t)strtoul(PQgetvalue(result, 0, 1), NULL, 10);
-        free(agreement->newest_end);
+        agreement_deinit(agreement);
         agreement->newest_end =
             PQgetisnull(result, 0, 2) ? NULL : xstrdup(PQgetvalue(result, 0, 2));
+        agreement->settings =
+            PQgetisnull(result, 0, 3) ? NULL : xstrdup(PQgetvalue(result, 0, 3));
         PQclear(result);
         agreement->on_agreed(agreement->owner);
 }
@@ -326,7 +325,8 @@ static void agree(struct agreement *agreement)
         char n_shards[16];
         const char *const values[] = {agreement->sink, n_shards,
             agreement->fans_out ? "true" : "false",
-            agreement->start == START_NOW ? "true" : "false", outbox->member};
+            agreement->start == START_NOW ? "true" : "false", outbox->member,
+            agreement->settings_here};
 
         snprintf(n_shards, sizeof n_shards, "%" PRIu32, agreement->n_shards);
         pg_conn_try(outbox->conn, &claim_statements[AGREE_SHARDS], values, false, on_agreed,
@@ -367,7 +367,9 @@ void agreement_ask(struct agreement *agreement)
 void agreement_deinit(struct agreement *agreement)
 {
         free(agreement->newest_end);
+        free(agreement->settings);
         agreement->newest_end = NULL;
+        agreement->settings = NULL;
 }
 
 static void on_unlocked(void *owner, PGresult *result)

@@ -79,13 +79,16 @@ static const struct pg_statement pause_statements[] = {
  * however many relays call it. */
 static const struct pg_statement tick_statement = {.name = "tick", .sql = "SELECT courier.tick()"};
 
-/* The schema's two channels. */
+/* The schema's channels. */
 #define NEWS    "courier"
 #define CONTROL "courier_control"
+#define MEMBERS "courier_members"
 
 static const struct pg_statement listen_news = {.name = "listen_news", .sql = "LISTEN " NEWS};
 static const struct pg_statement listen_control = {
     .name = "listen_control", .sql = "LISTEN " CONTROL};
+static const struct pg_statement listen_members = {
+    .name = "listen_members", .sql = "LISTEN " MEMBERS};
 
 static void on_marks_read(void *owner, PGresult *result)
 {
@@ -147,6 +150,8 @@ static void on_notification(void *owner, const char *channel)
                 return;
         if (strcmp(channel, NEWS) == 0)
                 outbox->news.on_rung(outbox->news_owner);
+        else if (strcmp(channel, MEMBERS) == 0 && outbox->events.on_members_news != NULL)
+                outbox->events.on_members_news(outbox->owner);
         else if (outbox->events.on_control != NULL)
                 outbox->events.on_control(outbox->owner);
 }
@@ -158,6 +163,8 @@ static void start_listening(struct outbox *outbox)
         pg_conn_prepare(outbox->conn, &listen_control);
         pg_conn_execute(outbox->conn, &listen_news, NULL, false, NULL, NULL);
         pg_conn_execute(outbox->conn, &listen_control, NULL, false, NULL, NULL);
+        pg_conn_prepare(outbox->conn, &listen_members);
+        pg_conn_execute(outbox->conn, &listen_members, NULL, false, NULL, NULL);
 }
 
 static bool version_is_ours(struct outbox *outbox, int version)
@@ -285,6 +292,7 @@ static void on_connected(void *owner)
 
         page_statements_begin_session(&outbox->pages);
         outbox->member[0] = '\0';
+        outbox->is_reading_members = outbox->reads_members_again = false;
         outbox->marks = (struct frame_marks){0};
         pg_conn_ask(outbox->conn,
             "SELECT pg_catalog.pg_backend_pid(), pg_catalog.current_setting('server_encoding'),"

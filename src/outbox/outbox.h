@@ -26,6 +26,7 @@ struct outbox;
 struct lane_store;
 struct filter_queue;
 struct routing;
+struct view;
 
 struct outbox_events {
         void (*on_up)(void *owner); /* a session that may be used */
@@ -37,6 +38,11 @@ struct outbox_events {
         /* After each on_pauses, for each sink that is to be divided anew: its lanes are to be given
          * back. May be NULL. */
         void (*on_division)(void *owner, const char *sink);
+        /* Members or shards have changed hands. Only heard if outbox_listen() was called. May be
+         * NULL. */
+        void (*on_members_news)(void *owner);
+        /* Borrowed; NULL: as before. */
+        void (*on_members)(void *owner, const struct view *view);
         void (*on_down)(void *owner, const struct error *error, int64_t retry_ms);
         /* The session is closed for good: waiting does not help (schema, cluster). */
         void (*on_refused)(void *owner, const struct error *error);
@@ -68,6 +74,17 @@ struct membership {
 /* Every session is to join from now on, and the one at hand, if it is up, tells what has changed.
  * The texts are copied. */
 void outbox_join(struct outbox *outbox, const struct membership *membership);
+
+/* Its name as a member; empty: it is none, or not yet. */
+const char *outbox_member(const struct outbox *outbox);
+
+/* The others are to take its shards, because it ends. */
+void outbox_leave(struct outbox *outbox);
+
+/* Who is there, and who has which shard; the second asks less while that is as before. Both are
+ * answered by on_members. */
+void outbox_read_members(struct outbox *outbox);
+void outbox_look_at_members(struct outbox *outbox);
 
 /* Is there anything new? */
 struct outbox_news {
@@ -129,6 +146,7 @@ struct agreement {
         uint32_t n_shards;  /* in our configuration */
         bool fans_out;
         enum start start; /* where a new sink begins */
+        const char *settings_here; /* sink_settings() */
         void (*on_agreed)(void *owner);
         void *owner; /* borrowed */
 
@@ -136,6 +154,7 @@ struct agreement {
         enum agreement_verdict verdict;
         uint32_t n_in_force;
         char *newest_end; /* owned; a snapshot, see lane_store_leave_out(); NULL: none */
+        char *settings;   /* owned; what is noted of the sink; NULL: ours, or nothing */
 };
 
 /* No lane of the sink is this session's. */
@@ -172,9 +191,6 @@ struct lane_store_events {
         void (*on_owned_elsewhere)(void *owner);
         /* The sink was divided anew: it has to be agreed on again. */
         void (*on_gone)(void *owner);
-        /* Before each of these, if settings are given: those that are noted of the sink; NULL:
-         * ours, or none. May be NULL. */
-        void (*on_settings)(void *owner, const char *theirs);
         /* Where a page ends is known before its events are read: the next one may be asked for in
          * here already, so that the database works meanwhile. n_events and bytes are what it holds
          * at most. Borrowed; on_page follows at once. May be NULL. */

@@ -7,6 +7,7 @@
 
 #include "base/list.h"
 #include "loop/timer.h"
+#include "members/view.h"
 #include "outbox/attempt_log.h"
 #include "outbox/cursor.h"
 #include "outbox/outbox.h"
@@ -46,6 +47,8 @@ struct outbox {
         char server[64];            /* since when it runs */
         char role[136];             /* of the session, as SQL writes it */
         struct membership membership; /* owns its texts; without a name: it joins no others */
+        char locks[48];               /* the digest of those of members and lanes, last read */
+        bool is_reading_members, reads_members_again;
         char member[80];              /* its name as a member of this session; empty: it is none */
         unsigned n_polling;         /* pages under way that open a difference */
         uint64_t n_news;            /* events that these found, by the one with most */

@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "delivery/sharing.h"
 #include "delivery/sink_set.h"
 #include "log/log.h"
 #include "loop/timer.h"
@@ -106,6 +107,7 @@ static void drain(struct relay *relay)
         relay->state = RELAY_DRAINING;
         telemetry_set_ready(relay->telemetry, "stopping");
         systemd_stopping(relay->systemd);
+        timer_disarm(relay->leave_limit);
         timer_disarm(relay->sweep);
         schedule_timer_stop(relay->schedule_timer);
         maintenance_destroy(relay->maintenance);
@@ -116,12 +118,30 @@ static void drain(struct relay *relay)
         relay_mark_dirty(relay);
 }
 
+static void on_leave_limit(void *owner)
+{
+        drain(owner);
+}
+
+/* The others take its shards one after another, while it still delivers the rest. */
+static void leave(struct relay *relay)
+{
+        relay->is_leaving = true;
+        telemetry_set_ready(relay->telemetry, "stopping");
+        systemd_stopping(relay->systemd);
+        sharing_leave(relay->sharing);
+        timer_arm(relay->leave_limit, (uint64_t)relay->config->relay.drain_ms);
+        relay_mark_dirty(relay);
+}
+
 static void on_stop(void *owner, const char *signal)
 {
         struct relay *relay = owner;
 
-        if (relay->state == RELAY_RUNNING) {
+        if (relay->state == RELAY_RUNNING && !relay->is_leaving) {
                 log_info("stopping", kv_text("signal", signal));
+                leave(relay);
+        } else if (relay->state == RELAY_RUNNING) {
                 drain(relay);
         } else if (relay->state == RELAY_DRAINING) {
                 on_drain_limit(relay); /* the second signal */
@@ -241,6 +261,7 @@ static void on_applied(void *owner, const struct config *old)
                 waker_configure(relay->waker, &relay->config->relay);
         marker_configure(relay->marker, &relay->config->marks, &relay->config->postgres);
         relay_join(relay);
+        sharing_configure(relay->sharing, relay->config->relay.standby_ms);
         /* A round under way has the old settings: it ends. */
         maintenance_destroy(relay->maintenance);
         relay->maintenance = NULL;
@@ -391,6 +412,7 @@ static void destroy_parts(struct relay *relay)
         sink_set_destroy(relay->sink_set);
         outbox_destroy(relay->outbox);
         timer_destroy(relay->drain_limit);
+        timer_destroy(relay->leave_limit);
         timer_destroy(relay->sweep);
         signals_destroy(relay->signals);
         uv_close((uv_handle_t *)&relay->before_waiting, ignore_close);
@@ -411,7 +433,10 @@ static void pump(struct relay *relay)
                 if (relay->error->kind != ERROR_NONE)
                         drain(relay);
                 serve_waker(relay);
-                if (relay->state == RELAY_RUNNING)
+                if (relay->state == RELAY_RUNNING && relay->is_leaving &&
+                    sharing_has_left(relay->sharing))
+                        drain(relay);
+                if (relay->state == RELAY_RUNNING && !relay->is_leaving)
                         reload_serve(relay->reload);
                 sink_set_serve(relay->sink_set);
                 outbox_flush(relay->outbox);
@@ -455,11 +480,15 @@ static void start(struct relay *relay)
         relay->signals = signals_create(&relay->loop, &signals_events, relay);
         relay->sweep = timer_create_on(&relay->loop, on_sweep, relay);
         relay->drain_limit = timer_create_on(&relay->loop, on_drain_limit, relay);
+        relay->leave_limit = timer_create_on(&relay->loop, on_leave_limit, relay);
         relay_create_outbox(relay);
         relay_create_marker(relay);
         relay_create_waker(relay);
         relay->sink_set = sink_set_create(
             &relay->loop, relay->outbox, relay->telemetry, &relay->work, &sink_set_events, relay);
+        if (!relay->once)
+                relay->sharing = sink_set_share(relay->sink_set);
+        sharing_configure(relay->sharing, relay->config->relay.standby_ms);
         create_reload(relay);
         relay->schedule_timer = schedule_timer_create(&relay->loop, relay->outbox);
         relay->systemd = systemd_create(&relay->loop, relay->telemetry);

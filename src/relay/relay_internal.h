@@ -36,6 +36,8 @@ struct relay {
         struct marker *marker;                 /* owned */
         bool are_marks_failing;                /* and that was logged */
         struct sink_set *sink_set;             /* owned */
+        struct sharing *sharing;               /* the sink_set's; NULL with once */
+        bool is_leaving;                       /* its shards are given to other relays first */
         struct reload *reload;                 /* owned */
         struct work work;                      /* what there is to do before the loop waits */
 
@@ -46,6 +48,7 @@ struct relay {
 
         struct timer *sweep;
         struct timer *drain_limit;
+        struct timer *leave_limit;
         uv_prepare_t before_waiting;
         struct signals *signals; /* owned */
 };

@@ -7,6 +7,7 @@
  */
 #include "base/clock.h"
 #include "config/compare.h"
+#include "delivery/sharing.h"
 #include "delivery/sink_set.h"
 #include "log/log.h"
 #include "operator/maintenance.h"
@@ -62,6 +63,7 @@ void relay_control(void *owner)
         telemetry_see_wakeup(relay->telemetry, WAKEUP_BY_CONTROL);
         relay->controlled_ms = uv_now(&relay->loop);
         outbox_read_pauses(relay->outbox);
+        sharing_look(relay->sharing);
         schedule_timer_look(relay->schedule_timer);
         sink_set_for_each (dispatcher, relay->sink_set)
                 dispatcher_control(dispatcher);
@@ -137,7 +139,7 @@ static void on_up(void *owner)
 
         log_info("outbox_connected");
         telemetry_see_source_up(relay->telemetry);
-        if (relay->state == RELAY_RUNNING)
+        if (relay->state == RELAY_RUNNING && !relay->is_leaving)
                 telemetry_set_ready(relay->telemetry, NULL);
         sink_set_session_up(relay->sink_set);
         schedule_timer_session_up(relay->schedule_timer);
@@ -169,6 +171,22 @@ static void on_division(void *owner, const char *sink)
 
         sink_set_for_each (dispatcher, relay->sink_set)
                 dispatcher_note_division(dispatcher, sink);
+}
+
+static void on_members_news(void *owner)
+{
+        const struct relay *relay = owner;
+
+        if (relay->state == RELAY_RUNNING)
+                sharing_look(relay->sharing);
+}
+
+static void on_members(void *owner, const struct view *view)
+{
+        const struct relay *relay = owner;
+
+        if (relay->state == RELAY_RUNNING)
+                sharing_take_view(relay->sharing, view);
 }
 
 static void on_marks(void *owner, bool has_marks)
@@ -303,6 +321,8 @@ void relay_create_outbox(struct relay *relay)
             .on_pauses = on_pauses,
             .on_marks = on_marks,
             .on_division = on_division,
+            .on_members_news = on_members_news,
+            .on_members = on_members,
             .on_control = relay_control,
             .on_down = on_down,
             .on_refused = on_refused,

@@ -124,3 +124,76 @@ Test(shards, are_not_changed_back_by_an_older_relay)
         relay_destroy(older);
         relay_fixture_end(&fixture);
 }
+
+static void await_owners(struct relay_fixture *fixture, unsigned n_relays, unsigned n_each)
+{
+        char sql[400];
+
+        snprintf(sql, sizeof sql,
+            "SELECT count(*) = %u AND bool_and(n = %u) FROM (SELECT pid, count(*) AS n "
+            "FROM courier.cursor JOIN courier.relay_lock USING (lock_id) "
+            "WHERE sink = 'bus' GROUP BY pid) AS owner",
+            n_relays, n_each);
+        await_in_database(fixture->admin, sql, "the shards are not spread evenly");
+}
+
+/* Relays that come get their share, one after the other; those that end hand theirs over. */
+Test(shards, are_shared_by_relays_and_handed_over)
+{
+        enum { N_RELAYS = 3, N_SHARDS = 12 };
+        struct relay_fixture fixture;
+        struct relay_process *relays[N_RELAYS];
+        struct filter_result verdict;
+
+        relay_fixture_begin(&fixture, postgres_shared());
+        relays[0] = start(&fixture, N_SHARDS);
+        relay_fixture_write(&fixture, 24);
+        await_owners(&fixture, 1, N_SHARDS);
+        relays[1] = start(&fixture, N_SHARDS);
+        await_owners(&fixture, 2, N_SHARDS / 2);
+        relays[2] = start(&fixture, N_SHARDS);
+        await_owners(&fixture, 3, N_SHARDS / 3);
+        relay_fixture_await_more(&fixture, 200);
+        relay_stop(relays[0]);
+        await_owners(&fixture, 2, N_SHARDS / 2);
+        relay_start_again(relays[0]);
+        await_owners(&fixture, 3, N_SHARDS / 3);
+        relay_fixture_await_more(&fixture, 200);
+        relay_stop(relays[1]);
+        relay_stop(relays[2]);
+        await_owners(&fixture, 1, N_SHARDS);
+        verdict = relay_fixture_check(&fixture, relays[0]);
+
+        cr_expect_eq(verdict.n_repeated, 0, "%zu events came twice", verdict.n_repeated);
+        for (int i = 0; i < N_RELAYS; i++)
+                relay_destroy(relays[i]);
+        relay_fixture_end(&fixture);
+}
+
+/* Two of three are killed again and again. */
+Test(shards, of_dead_relays_are_taken_over)
+{
+        enum { N_RELAYS = 3, N_SHARDS = 6 };
+        struct relay_fixture fixture;
+        struct relay_process *relays[N_RELAYS];
+        struct filter_result verdict;
+
+        relay_fixture_begin(&fixture, postgres_shared());
+        for (int i = 0; i < N_RELAYS; i++)
+                relays[i] = start(&fixture, N_SHARDS);
+        relay_fixture_write(&fixture, 25);
+        await_owners(&fixture, N_RELAYS, N_SHARDS / N_RELAYS);
+        for (int i = 0; i < 4; i++) {
+                relay_kill(relays[i % 2]);
+                await_owners(&fixture, 2, N_SHARDS / 2);
+                relay_fixture_await_more(&fixture, 100);
+                relay_start_again(relays[i % 2]);
+                await_owners(&fixture, N_RELAYS, N_SHARDS / N_RELAYS);
+        }
+        verdict = relay_fixture_check(&fixture, relays[2]);
+
+        cr_expect_leq(verdict.n_repeated, 4 * 60, "%zu events came twice", verdict.n_repeated);
+        for (int i = 0; i < N_RELAYS; i++)
+                relay_destroy(relays[i]);
+        relay_fixture_end(&fixture);
+}
