@@ -66,6 +66,8 @@ struct sink_telemetry {
         unsigned n_slow_filters; /* the sink's and its receivers' */
         char slow_filter[64];    /* a receiver of these; empty: the sink's, or none */
         bool is_owned;           /* by this relay */
+        unsigned n_shards;       /* of the sink; 0: not known yet */
+        unsigned n_shards_owned; /* by this relay */
         bool is_up;              /* we own it, and no breaker is open */
         bool is_paused;          /* by an operator or by the relay */
         unsigned breaker;        /* 0 closed, 1 half open, 2 open; of several receivers the best */

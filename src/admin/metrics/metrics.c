@@ -202,6 +202,17 @@ static double is_owned(const struct sink_telemetry *sink)
         return sink->is_owned;
 }
 
+/* Not known before the relay has first seen the sink in the database. */
+static double n_shards(const struct sink_telemetry *sink)
+{
+        return sink->n_shards > 0 ? (double)sink->n_shards : (double)NAN;
+}
+
+static double n_shards_owned(const struct sink_telemetry *sink)
+{
+        return sink->n_shards > 0 ? (double)sink->n_shards_owned : (double)NAN;
+}
+
 static double is_up(const struct sink_telemetry *sink)
 {
         return sink->is_up;
@@ -381,7 +392,9 @@ static const struct metric metrics[] = {
     {"pgcourier_inflight_events", METRIC_GAUGE, NULL, "Events in memory that are not settled yet.", .of_sink = in_flight},
     {"pgcourier_inflight_limit", METRIC_GAUGE, NULL, "The limit of events in memory: max_in_flight, for all receivers together.", .of_sink = window},
     {"pgcourier_attempts_in_flight", METRIC_GAUGE, NULL, "Attempts that the destination has not answered yet.", .of_sink = sending},
-    {"pgcourier_leader", METRIC_GAUGE, NULL, "1 if this relay delivers to the sink; 0 if another does, or none.", .of_sink = is_owned},
+    {"pgcourier_leader", METRIC_GAUGE, NULL, "1 if this relay delivers to the sink, or to some of its shards.", .of_sink = is_owned},
+    {"pgcourier_sink_shards", METRIC_GAUGE, NULL, "The shards of the sink.", .of_sink = n_shards},
+    {"pgcourier_relay_shards", METRIC_GAUGE, NULL, "The shards of the sink that this relay owns.", .of_sink = n_shards_owned},
     {"pgcourier_sink_up", METRIC_GAUGE, NULL, "1 if this relay delivers to the sink and considers its destination up.", .of_sink = is_up},
     {"pgcourier_sink_paused", METRIC_GAUGE, NULL, "1 if the sink is paused, by an operator or by the relay because the destination refuses it.", .of_sink = is_paused},
     {"pgcourier_circuit_state", METRIC_GAUGE, NULL, "0 closed, 1 half open, 2 open; of several receivers the best.", .of_sink = breaker},
@@ -394,6 +407,7 @@ static const struct metric metrics[] = {
     {"pgcourier_marks_dead", METRIC_GAUGE, NULL, "Marks that were given up and have not been redriven or dropped. Counted up to 10000.", .of_all = value_marks_dead},
     {"pgcourier_marks_lag_seconds", METRIC_GAUGE, "seconds", "Age of the oldest event of an attached table that is not marked; 0 without any.", .of_all = value_marks_lag},
 
+    {"pgcourier_relay_members", METRIC_GAUGE, NULL, "The relays that are members of this database and live.", .of_all = value_members},
     {"pgcourier_ready", METRIC_GAUGE, NULL, "1 while the relay is connected to a schema that it knows; as /readyz.", .of_all = value_is_ready},
     {"pgcourier_source_up", METRIC_GAUGE, NULL, "1 while the relay is connected to PostgreSQL.", .of_all = value_is_source_up},
     {"pgcourier_source_reconnects", METRIC_COUNTER, NULL, "Times that the connection to PostgreSQL was lost and came back.", .of_all = value_reconnects},

@@ -132,6 +132,13 @@ double value_orphans(const struct metrics_source *source)
         return json_is_array(list) ? (double)json_array_size(list) : NAN;
 }
 
+double value_members(const struct metrics_source *source)
+{
+        const json_t *list = json_object_get(source->look, "relays");
+
+        return json_is_array(list) ? (double)json_array_size(list) : NAN;
+}
+
 double value_cpu(const struct metrics_source *source)
 {
         return source->process.cpu_seconds;

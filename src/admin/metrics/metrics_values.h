@@ -44,6 +44,7 @@ double value_loaded_at(const struct metrics_source *source);
 double value_oldest_xmin(const struct metrics_source *source);
 double value_foreign_locks(const struct metrics_source *source);
 double value_orphans(const struct metrics_source *source);
+double value_members(const struct metrics_source *source);
 double value_cpu(const struct metrics_source *source);
 double value_resident(const struct metrics_source *source);
 double value_virtual_memory(const struct metrics_source *source);

@@ -20,6 +20,7 @@ static const char look_text[] =
     " \"taps\": {\"states\": {\"ok\": 2, \"disabled\": 1}, \"first\": ["
     "   {\"name\": \"outbox\", \"unmarked\": {\"events\": 12, \"is_exact\": true}},"
     "   {\"name\": \"orders\", \"unmarked\": null}]},"
+    " \"relays\": [{\"name\": \"web1\"}, {\"name\": \"web2\"}],"
     " \"orphans\": [{\"sink\": \"old\"}]}";
 
 static struct telemetry *telemetry;
@@ -53,6 +54,8 @@ static void make(void)
         see(billing, TELEMETRY_RETRY, OUTCOME_FAULT_HTTP_5XX, 0);
         telemetry_see_page(billing, (const struct event[3]){0}, 3, NULL, SECOND);
         telemetry_see_wakeup(telemetry, WAKEUP_BY_NOTIFY);
+        billing->n_shards = 8;
+        billing->n_shards_owned = 3;
 }
 
 static void drop(void)
@@ -106,6 +109,8 @@ Test(metrics, counts_and_sums_up_buckets)
         expect_line(text, "pgcourier_wakeups_total{cause=\"notify\"} 1");
         expect_line(text, "pgcourier_build_info{version=\"0.1.0\"} 1");
         expect_line(text, "pgcourier_sink_state{sink=\"billing\",state=\"starting\"} 1");
+        expect_line(text, "pgcourier_sink_shards{sink=\"billing\"} 8");
+        expect_line(text, "pgcourier_relay_shards{sink=\"billing\"} 3");
         cr_expect_null(strstr(text, "# EOF"));
         cr_expect_null(strstr(text, "# UNIT"));
         free(text);
@@ -122,6 +127,7 @@ Test(metrics, takes_values_from_the_database_that_only_it_has)
         expect_line(text, "pgcourier_notify_queue_usage_ratio 0.25");
         expect_line(text, "pgcourier_source_oldest_xmin_age_seconds 0");
         expect_line(text, "pgcourier_orphaned_cursors 1");
+        expect_line(text, "pgcourier_relay_members 2");
         expect_line(text, "pgcourier_taps{state=\"ok\"} 2");
         expect_line(text, "pgcourier_taps{state=\"disabled\"} 1");
         expect_line(text, "pgcourier_taps{state=\"table_gone\"} 0");
@@ -144,6 +150,9 @@ Test(metrics, leaves_out_values_that_are_not_known)
         cr_expect_null(strstr(text, "\npgcourier_backlog_events{"));
         cr_expect_null(strstr(text, "\npgcourier_outbox_bytes "));
         cr_expect_null(strstr(text, "\npgcourier_orphaned_cursors "));
+        cr_expect_null(strstr(text, "\npgcourier_relay_members "));
+        cr_expect_null(strstr(text, "\npgcourier_relay_shards{sink=\"a"));
+        cr_expect_null(strstr(text, "\npgcourier_sink_shards{sink=\"a"));
         cr_expect_null(strstr(text, "\npgcourier_source_oldest_xmin_age_seconds "));
         cr_expect_null(strstr(text, "\npgcourier_last_delivery_timestamp_seconds{sink=\"a"));
         cr_expect_null(strstr(text, "nan"));
