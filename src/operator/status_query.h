@@ -26,6 +26,8 @@
  *      "next_retry_at", "error"}],
  *    "orphans": [{"sink", "lanes", "behind", "settled_at"}],
  *    "unserved": [{"sink", "receivers", "first"}],
+ *    "relays": [at most 100 that live: {"name", "host", "version", "since", "weight", "is_leaving",
+ *      "is_drained", "sinks": {NAME: {"shards", "owns": how many of these}}}],
  *    "taps": {"states": {STATE: how many}, "first": [at most 200, those in trouble first:
  *      {"id", "name", "kind", "table", "layout", "done", "done_when", "state", "detail" | null,
  *      "remedy": SQL | null, "unmarked": {"events", "is_exact", "oldest_age"} | null: the relay

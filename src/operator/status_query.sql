@@ -329,6 +329,21 @@ WITH RECURSIVE moment AS MATERIALIZED (
     AND sink NOT IN (SELECT owners.sink FROM owners JOIN courier.sink AS noted ON noted.name = owners.sink
                      WHERE noted.fans_out)
   GROUP BY sink
+), shards_of_relays AS (
+  SELECT pid, cursor.sink, count(*) AS owns
+  FROM locks JOIN courier.cursor ON cursor.lock_id = locks.lock_id
+  WHERE is_relay AND cursor.lane <= 0
+  GROUP BY pid, cursor.sink
+), relays AS (
+  -- Each holds a lock of its own, and in the same session those of its shards.
+  SELECT member.*, (
+      SELECT coalesce(json_object_agg(sink, json_build_object('shards', coalesce(noted.shards, 1), 'owns', coalesce(owns, 0))
+                                      ORDER BY sink), '{}')
+      FROM jsonb_object_keys(member.shards) AS served (sink)
+      FULL JOIN (SELECT * FROM shards_of_relays WHERE pid = locks.pid) AS owned USING (sink)
+      LEFT JOIN courier.sink AS noted ON noted.name = sink) AS sinks
+  FROM courier.member JOIN locks ON locks.lock_id = (member.lock_id::bigint & 4294967295)
+  WHERE is_relay ORDER BY member.name LIMIT 100
 ), unmarked_of_taps AS (
   -- Rows that are still to be marked, as far as the oldest of all go.
   SELECT source, count(*) AS n, min(created_at) AS oldest, sum(count(*)) OVER () < 10000 AS is_exact
@@ -388,6 +403,9 @@ SELECT json_build_object(
     FROM orphans),
   'unserved', (SELECT coalesce(json_agg(json_build_object('sink', sink, 'receivers', receivers, 'first', first)
                                         ORDER BY sink), '[]') FROM unserved),
+  'relays', (SELECT coalesce(json_agg(json_build_object('name', name, 'host', host, 'version', version,
+      'since', courier.utc(joined_at, 3), 'weight', weight, 'is_leaving', is_leaving, 'is_drained', is_drained,
+      'sinks', sinks) ORDER BY name), '[]') FROM relays),
   'taps', json_build_object(
     'states', (SELECT coalesce(json_object_agg(state, n), '{}') FROM (SELECT state, count(*) AS n FROM taps GROUP BY state) AS each),
     'first', (SELECT coalesce(json_agg(json_build_object('id', id, 'name', name, 'kind', kind, 'table', "table",

@@ -195,7 +195,7 @@ Test(status, is_json_of_one_shape)
 {
         static const char *const members[] = {"version", "instance", "can_change", "started_at",
             "now", "is_live", "ready", "not_ready", "config", "source", "sinks", "blocked_keys",
-            "recent", "orphans", "attention"};
+            "recent", "orphans", "relays", "attention"};
         static const char *const of_sinks[] = {"name", "kind", "target", "topics", "state",
             "state_reason", "state_since", "owner", "backlog", "in_flight", "window", "retrying",
             "blocked", "delayed", "dead", "next_retry_at", "receivers", "counters", "rate",
@@ -394,5 +394,49 @@ Test(status, shows_taps_in_a_table_of_their_own)
         /* Who asks for a sink is not told of taps. */
         run = STATUS("log");
         cr_expect_null(strstr(run.out, "messages"), "%s", run.out);
+        program_run_free(&run);
+}
+
+/* Sessions of the test stand for relays. */
+static PGconn *join(const char *name, const char *lanes)
+{
+        PGconn *session = database_connect(rig.dsn);
+        char *sql = xasprintf(
+            "SELECT courier.join_relays('%s', 'box', '0.2.0', 1, '{\"bus\": 4}');"
+            "UPDATE courier.member SET joined_at = '2026-01-02 03:04:05+00' WHERE name = '%s';"
+            "SELECT pg_advisory_lock(1668248946, lock_id) FROM courier.cursor"
+            " WHERE sink = 'bus' AND lane IN (%s)",
+            name, name, lanes);
+
+        database_exec(session, sql);
+        free(sql);
+        return session;
+}
+
+Test(status, shows_several_relays_in_a_table_of_their_own)
+{
+        struct program_run run;
+        PGconn *web1, *web2;
+
+        database_exec(rig.owner, "SELECT courier.agree_shards('bus', 4, false, true, 'web1')");
+        web1 = join("web1", "-1, -2, -3");
+        run = STATUS();
+        cr_expect_null(strstr(run.out, "RELAY"), "%s", run.out);
+        program_run_free(&run);
+
+        web2 = join("web2", "-4");
+        database_exec(rig.owner, "UPDATE courier.member SET is_drained = true WHERE name = 'web2'");
+        expect_said(STATUS(), 0,
+            "\n\nRELAY STATE    HOST VERSION SINCE                    SHARDS\n"
+            "web1  active   box  0.2.0   2026-01-02T03:04:05.000Z bus 3/4\n"
+            "web2  draining box  0.2.0   2026-01-02T03:04:05.000Z bus 1/4\n\n");
+        expect_said(STATUS(), 0, "\nnote     Relay web2 is drained\n");
+        database_exec(web2, "SELECT pg_advisory_unlock_all()");
+        PQfinish(web1);
+        PQfinish(web2);
+
+        /* Who asks for a sink is not told of relays. */
+        run = STATUS("log");
+        cr_expect_null(strstr(run.out, "RELAY"), "%s", run.out);
         program_run_free(&run);
 }

@@ -546,6 +546,38 @@ Test(look, names_the_owner_of_a_sink)
         free(dsn);
 }
 
+Test(look, lists_the_relays_that_live_with_their_shards)
+{
+        static const char expected[] =
+            "[{\"name\":\"web1\",\"host\":\"h\",\"version\":\"1\","
+            "\"since\":\"2026-01-02T03:04:05.000Z\",\"weight\":2,\"is_leaving\":false,"
+            "\"is_drained\":true,\"sinks\":{\"bus\":{\"shards\":4,\"owns\":2},"
+            "\"mail\":{\"shards\":1,\"owns\":0}}}]";
+        PGconn *relay = database_connect(rig.dsn);
+        json_t *look = look_for(NULL);
+        char *relays;
+
+        cr_expect_eq(json_array_size(json_object_get(look, "relays")), 0);
+        json_decref(look);
+        database_exec(relay,
+            "SELECT courier.agree_shards('bus', 4, false, true, 'web1');"
+            "SELECT courier.agree_shards('mail', 1, false, true, 'web1');"
+            "SELECT courier.join_relays('web1', 'h', '1', 2, '{\"bus\": 4, \"mail\": 1}');"
+            "INSERT INTO courier.member (name, host, version, weight, shards)"
+            " VALUES ('gone', 'h', '1', 1, '{\"bus\": 4}');"
+            "UPDATE courier.member SET joined_at = '2026-01-02 03:04:05+00', is_drained = true;"
+            "SELECT pg_advisory_lock(1668248946, lock_id) FROM courier.cursor"
+            " WHERE sink = 'bus' AND lane IN (-1, -3)");
+        look = look_for(NULL);
+        relays = json_dumps(json_object_get(look, "relays"), JSON_COMPACT);
+        cr_expect_str_eq(relays, expected, "%s", relays);
+        cr_expect_eq(
+            json_array_size(json_object_get(json_object_get(look, "source"), "foreign_locks")), 0);
+        json_decref(look);
+        free(relays);
+        PQfinish(relay);
+}
+
 static json_t *holder_of(const json_t *look)
 {
         return json_object_get(json_object_get(look, "source"), "oldest_xmin");

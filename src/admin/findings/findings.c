@@ -325,6 +325,29 @@ static void add_standby(struct findings *findings)
         bytes_deinit(&names);
 }
 
+/* As an operator wants it, who may have forgotten it since. */
+static void add_drained(struct findings *findings)
+{
+        const json_t *relay;
+        size_t i;
+
+        json_array_foreach(status_get(findings->status, "relays"), i, relay)
+        {
+                const char *name = status_text(relay, "name");
+                char kind[80];
+                struct finding finding = finding_of(ATTENTION_NOTE, kind, NULL);
+
+                if (!json_is_true(status_get(relay, "is_drained")))
+                        continue;
+                snprintf(kind, sizeof kind, "drained:%.63s", name);
+                bytes_printf(&finding.title, "Relay %s is drained", name);
+                sentence_append(&finding.why, "It takes no shards, because an operator said so");
+                sentence_append(&finding.remedy, "To let it take its part again, undrain it");
+                command_append(findings, &finding.command, "relay", "undrain", name, NULL);
+                findings_add(findings, &finding);
+        }
+}
+
 static bool has_error(const json_t *list)
 {
         const json_t *one;
@@ -389,6 +412,7 @@ json_t *findings_find(const json_t *status)
         add_unserved(&findings);
         add_config(&findings);
         add_standby(&findings);
+        add_drained(&findings);
         add_readiness(&findings);
         return sorted(findings.list);
 }

@@ -7,7 +7,7 @@ import { prepareDead, showDead } from "./dead.mjs";
 import { prepareDialog } from "./dialog.mjs";
 import { $, setAttribute, setHidden, setIcon, setText } from "./dom.mjs";
 import { ago, count, duration, rate, secondsBetween, unknown } from "./format.mjs";
-import { prepareRecent, showBlockedKeys, showRecent, showSource, showTaps } from "./lists.mjs";
+import { prepareRecent, showBlockedKeys, showRecent, showRelays, showSource, showTaps } from "./lists.mjs";
 import { instanceWords, prepareProblems, showProblems } from "./problems.mjs";
 import { prepareReceiver, receiverView } from "./receiver.mjs";
 import { prepareReceivers, showReceivers } from "./receivers.mjs";
@@ -88,6 +88,7 @@ function show(status) {
   showStages(status);
   showBlockedKeys(status);
   showTaps(status);
+  showRelays(status);
   showDead(status);
   showRecent(status);
   showSource(status);

@@ -18,6 +18,29 @@ export function showBlockedKeys(status) {
     });
 }
 
+const shardsOf = (relay) => Object.entries(relay.sinks ?? {}).filter(([, sink]) => sink.owns > 0)
+  .map(([name, sink]) => `${name} ${sink.owns}/${sink.shards}`).join(", ");
+
+/* As `pgcourier relay list` has it. */
+export function relayState(relay) {
+  if (relay.is_leaving) return "leaving";
+  if (!relay.is_drained) return "active";
+  return shardsOf(relay) ? "draining" : "drained";
+}
+
+/* One that has all the shards needs no table. */
+export function showRelays(status) {
+  const relays = status.relays ?? [];
+  setHidden($("relays"), relays.length < 2 && relays.every((relay) => relayState(relay) === "active"));
+  list($("relays-rows"), relays, (relay) => relay.name,
+    () => cells("relay", "state", "host", "version", "since", "weight", "shards"),
+    (row, relay) => {
+      const state = relayState(relay);
+      setCells(row, relay.name, state, relay.host, relay.version, ago(secondsBetween(relay.since, status.now)), count(relay.weight), shardsOf(relay) || "none");
+      setAttribute(row.children[1], "data-tone", state === "active" ? "ok" : "warn");
+    });
+}
+
 /* Tables of applications whose rows become events. */
 export function showTaps(status) {
   const { states = {}, first: taps = [] } = status.taps ?? {};

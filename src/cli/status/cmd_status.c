@@ -216,6 +216,7 @@ static bool narrow(const struct arguments *arguments, json_t *status, struct err
         keep_wanted(arguments, json_object_get(status, "orphans"), "sink");
         if (arguments->n_operands > 0) {
                 json_object_set_new(status, "taps", json_null());
+                json_object_set_new(status, "relays", json_null());
                 json_object_set_new(status, "marks", json_null());
         }
         return true;
@@ -381,11 +382,12 @@ const struct command status_command = {
         "\n"
         "BACKLOG counts the events that a sink has not got yet (~: an estimate); OLDEST is the\n"
         "age of the oldest, parked deliveries included; RATE, P50 and P99 are those of the last\n"
-        "minute, from publishing to delivery; with + there are more. A second table has the taps\n"
-        "(attached and captured tables), unless sinks are named: UNMARKED counts the events whose\n"
-        "rows the relay is still to mark or delete. Below comes what needs attention, with the\n"
-        "command that helps. Without -c FILE every sink that has run in the database is shown,\n"
-        "and its backlog counts events of all topics.\n"
+        "minute, from publishing to delivery; with + there are more. Unless sinks are named, a\n"
+        "second table has the relays, if there are several (see `relay list`), and another one\n"
+        "the taps (attached and captured tables): UNMARKED counts the events whose rows the\n"
+        "relay is still to mark or delete. Below comes what needs attention, with the command\n"
+        "that helps. Without -c FILE every sink that has run in the database is shown, and its\n"
+        "backlog counts events of all topics.\n"
         "\n"
         "The role must be a member of courier_relay. With neither --dsn nor -c the environment\n"
         "names the database (PGHOST, PGUSER …).\n",

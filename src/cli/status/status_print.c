@@ -46,6 +46,25 @@ static const struct table_column tap_columns[N_TAP_COLUMNS + 1] = {
     [TAP_OLDEST] = {"OLDEST", TAP_OLDEST, CELL_NUMBER},
 };
 
+enum relay_column {
+        RELAY,
+        RELAY_STATE,
+        RELAY_HOST,
+        RELAY_VERSION,
+        RELAY_SINCE,
+        RELAY_SHARDS,
+        N_RELAY_COLUMNS
+};
+
+static const struct table_column relay_columns[N_RELAY_COLUMNS + 1] = {
+    [RELAY] = {"RELAY", RELAY, CELL_LONG},
+    [RELAY_STATE] = {"STATE", RELAY_STATE, CELL_WORD},
+    [RELAY_HOST] = {"HOST", RELAY_HOST, CELL_LONG},
+    [RELAY_VERSION] = {"VERSION", RELAY_VERSION, CELL_WORD},
+    [RELAY_SINCE] = {"SINCE", RELAY_SINCE, CELL_WORD},
+    [RELAY_SHARDS] = {"SHARDS", RELAY_SHARDS, CELL_LONG},
+};
+
 enum { TAPS_SHOWN = 20, CELL_BYTES = 80, TEXT_INDENT = 9, TEXT_COLUMNS = 100 };
 
 static const json_t *get(const json_t *object, const char *name)
@@ -132,6 +151,43 @@ static void write_tap(char (*cells)[CELL_BYTES], const json_t *tap)
                 findings_duration(cells[TAP_OLDEST], CELL_BYTES, oldest_s);
 }
 
+/* "billing 1/1, orders 3/8": of the sinks of which it has shards. */
+static void write_shards(char *cell, const json_t *sinks)
+{
+        const char *name, *before = "";
+        const json_t *sink;
+        size_t length = 0;
+
+        json_object_foreach((json_t *)(uintptr_t)sinks, name, sink)
+        {
+                if (json_number_value(get(sink, "owns")) == 0 || length >= CELL_BYTES)
+                        continue;
+                length += (size_t)snprintf(cell + length, CELL_BYTES - length, "%s%s %.0f/%.0f",
+                    before, name, json_number_value(get(sink, "owns")),
+                    json_number_value(get(sink, "shards")));
+                before = ", ";
+        }
+}
+
+static void write_relay(char (*cells)[CELL_BYTES], const json_t *relay)
+{
+        snprintf(cells[RELAY], CELL_BYTES, "%s", text_of(relay, "name"));
+        write_shards(cells[RELAY_SHARDS], get(relay, "sinks"));
+        snprintf(cells[RELAY_STATE], CELL_BYTES, "%s",
+            json_is_true(get(relay, "is_leaving"))    ? "leaving"
+            : !json_is_true(get(relay, "is_drained")) ? "active"
+            : *cells[RELAY_SHARDS] != '\0'            ? "draining"
+                                                      : "drained");
+        snprintf(cells[RELAY_HOST], CELL_BYTES, "%s", text_of(relay, "host"));
+        snprintf(cells[RELAY_VERSION], CELL_BYTES, "%s", text_of(relay, "version"));
+        snprintf(cells[RELAY_SINCE], CELL_BYTES, "%s", text_of(relay, "since"));
+}
+
+static const char *relay_colour(const char *state)
+{
+        return strcmp(state, "active") == 0 ? "green" : "yellow";
+}
+
 static const char *tap_colour(const char *state)
 {
         return strcmp(state, "ok") == 0 ? "green" : "red";
@@ -146,6 +202,7 @@ struct sheet {
 };
 
 static const struct sheet sink_sheet = {columns, N_COLUMNS, write_sink, state_colour};
+static const struct sheet relay_sheet = {relay_columns, N_RELAY_COLUMNS, write_relay, relay_colour};
 static const struct sheet tap_sheet = {tap_columns, N_TAP_COLUMNS, write_tap, tap_colour};
 
 /* The first n of the list. */
@@ -168,6 +225,26 @@ static bool print_sheet(
         free(cells);
         free(storage);
         return ok;
+}
+
+/* One that has all the shards needs no table. */
+static bool are_worth_a_table(const json_t *relays)
+{
+        const json_t *first = json_array_get(relays, 0);
+
+        return json_array_size(relays) > 1 || json_is_true(get(first, "is_drained")) ||
+               json_is_true(get(first, "is_leaving"));
+}
+
+static bool print_relays(const json_t *relays, bool has_colours, struct error *error)
+{
+        if (!are_worth_a_table(relays))
+                return true;
+        putchar('\n');
+        if (!print_sheet(&relay_sheet, relays, json_array_size(relays), has_colours, error))
+                return false;
+        putchar('\n');
+        return true;
 }
 
 /* Those in trouble, which come first, and some others. */
@@ -315,6 +392,8 @@ bool status_print(const json_t *status, const json_t *findings, const char *unan
                 puts("there are no sinks");
         else if (!print_sheet(&sink_sheet, get(status, "sinks"),
                      json_array_size(get(status, "sinks")), has_colours, error))
+                return false;
+        if (!print_relays(get(status, "relays"), has_colours, error))
                 return false;
         if (json_array_size(get(get(status, "taps"), "first")) > 0) {
                 putchar('\n');

@@ -495,6 +495,15 @@ Test(attention, names_receivers_in_trouble_and_those_that_no_relay_serves)
             "first of them is acme. |", "| pgcourier receiver list --sink hoks |", NULL);
 }
 
+Test(attention, reminds_of_drained_relays)
+{
+        expect("{'relays': [{'name': 'web1', 'is_drained': false}, {'name': 'web/2', 'is_drained': "
+               "true}]}",
+            "note drained:web/2 -1: Relay web/2 is drained | It takes no shards",
+            "| pgcourier relay undrain web/2 |", NULL);
+        expect("{'relays': [{'name': 'web1', 'is_drained': false, 'is_leaving': true}]}", NULL);
+}
+
 #define MARKS(members)                                                                             \
         "{'now': '2026-11-21T08:10:00.000Z', 'marks': {'dead': 0, 'waits_for': [], 'failing': []," \
         " 'is_behind_lanes': false, 'unread_age': 0" members "}}"
