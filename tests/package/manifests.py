@@ -84,6 +84,14 @@ def check_compose():
         check_config(file.read(), "contrib/compose/pgcourier.yaml", environment)
 
 
+def environment_of(pod):
+    """What the container finds; of a pod that has this name."""
+    (container,) = [one for one in pod["containers"] if one["name"] == "pgcourier"]
+    fields = {"metadata.name": "pgcourier-5d4f8c7b9-x2k7q"}
+    return {one["name"]: one["value"] if "value" in one else fields[one["valueFrom"]["fieldRef"]["fieldPath"]]
+            for one in container.get("env", [])}
+
+
 def check_pod(where, deployment, maps):
     spec = deployment["spec"]
     pod = spec["template"]["spec"]
@@ -98,6 +106,9 @@ def check_pod(where, deployment, maps):
     for mount in container["volumeMounts"]:
         expect(mount["name"] in volumes, f"{where}: there is no volume {mount['name']}")
         expect(mount["readOnly"] is True, f"{where}: {mount['name']} can be written")
+    for constraint in pod.get("topologySpreadConstraints", []):
+        wanted = constraint["labelSelector"]["matchLabels"]
+        expect(wanted.items() <= labels.items(), f"{where}: {constraint['topologyKey']} spreads nothing")
     security = {**pod.get("securityContext", {}), **container["securityContext"]}
     expect(security["runAsNonRoot"] is True and security["runAsUser"] == 10001, f"{where}: user")
     expect(security["readOnlyRootFilesystem"] is True, f"{where}: the root can be written")
@@ -116,13 +127,18 @@ def check_pod(where, deployment, maps):
 def check_kubernetes(path):
     objects = load(path)
     maps = {one["metadata"]["name"]: one for one in objects if one["kind"] == "ConfigMap"}
-    for name, one in maps.items():
-        check_config(one["data"]["pgcourier.yaml"], f"{path}: ConfigMap {name}")
     (deployment,) = [one for one in objects if one["kind"] == "Deployment"]
+    for name, one in maps.items():
+        check_config(one["data"]["pgcourier.yaml"], f"{path}: ConfigMap {name}",
+                     environment_of(deployment["spec"]["template"]["spec"]))
     ports = check_pod(path, deployment, maps)
     labels = deployment["spec"]["template"]["metadata"]["labels"]
     for one in objects:
         expect({"apiVersion", "kind", "metadata"} <= one.keys(), f"{path}: {one}")
+        if one["kind"] == "PodDisruptionBudget":
+            # One that allows no pod to go lets no node be emptied.
+            allowed = one["spec"].get("maxUnavailable", deployment["spec"]["replicas"] - one["spec"].get("minAvailable", 0))
+            expect(0 < allowed < deployment["spec"]["replicas"], f"{path}: the budget allows {allowed} to go")
         if one["kind"] in ("PodMonitor", "PodDisruptionBudget"):
             wanted = one["spec"]["selector"]["matchLabels"]
             expect(wanted.items() <= labels.items(), f"{path}: {one['kind']} selects nothing")
