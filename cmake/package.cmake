@@ -35,7 +35,14 @@ install(CODE "set(folder \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${PGCOURIER_MO
 
 # The unit looks for /etc/pgcourier wherever the program is; see docs/install.md.
 set(PGCOURIER_BINARY ${CMAKE_INSTALL_FULL_BINDIR}/pgcourier)
+set(PGCOURIER_INSTANCE pgcourier)
+set(PGCOURIER_UNIT_WORDS "")
 configure_file(contrib/systemd/pgcourier.service.in ${CMAKE_BINARY_DIR}/package/pgcourier.service @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/package/pgcourier.service DESTINATION lib/systemd/system COMPONENT runtime)
+# And the template, for several on one machine.
+set(PGCOURIER_INSTANCE %i)
+set(PGCOURIER_UNIT_WORDS " %i")
+configure_file(contrib/systemd/pgcourier.service.in ${CMAKE_BINARY_DIR}/package/pgcourier@.service @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/package/pgcourier.service ${CMAKE_BINARY_DIR}/package/pgcourier@.service
+  DESTINATION lib/systemd/system COMPONENT runtime)
 install(FILES contrib/systemd/pgcourier.sysusers DESTINATION lib/sysusers.d RENAME pgcourier.conf
   COMPONENT runtime)
