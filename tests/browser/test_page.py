@@ -289,6 +289,25 @@ def check_shows_taps(stack, browser, _):
     browser.await_shown("#taps", False)
 
 
+def check_shows_relays(stack, browser, _):
+    """Sessions of the test stand for relays that have joined."""
+    sessions = [stack.connect("shop"), stack.connect("shop")]
+    try:
+        for name, session in zip(("web1", "web2"), sessions):
+            with session.cursor() as cursor:
+                cursor.execute("SELECT courier.join_relays(%s, 'host-of-' || %s, '0.2.0', 5, '{}')", (name, name))
+        browser.await_shown("#relays")
+        browser.await_text("#relays-rows", "host-of-web2")
+        browser.await_text("#relays-rows", "none")
+        stack.execute("UPDATE courier.member SET is_drained = true WHERE name = 'web2'")
+        browser.await_text("#relays-rows", "drained")
+        browser.await_text("#problems", "Relay web2 is drained")
+    finally:
+        for session in sessions:
+            session.close()
+    browser.await_shown("#relays", False)
+
+
 def check_says_how_old_figures_are(stack, browser, _):
     assert faults(browser) == []
     stack.stop_relay()
