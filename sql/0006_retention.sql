@@ -66,14 +66,18 @@ COMMENT ON VIEW courier.outbox_reader IS 'The lanes that read the outbox, and ho
 -- The lanes that still need events of a closed partition, and how many events, if they are to be counted.
 -- Of most lanes the snapshots alone show that they have passed it; for the others the partition is read,
 -- by the index on (txid, id).
-CREATE FUNCTION courier.outbox_holders(p courier.outbox_partition, are_counted boolean)
+CREATE FUNCTION courier.outbox_needs(p courier.outbox_partition, are_counted boolean)
 RETURNS TABLE (sink text, lane integer, events bigint)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   here   bigint := (SELECT system_identifier FROM pg_control_system());
-  reader courier.outbox_reader;
+  reader record;
 BEGIN
-  FOR reader IN SELECT * FROM courier.outbox_reader AS r ORDER BY r.sink, r.lane LOOP
+  FOR reader IN
+    SELECT r.*, CASE WHEN r.lane < 0 THEN s.shards END AS shards, -- of a shard those of its keys
+           r.lane <= 0 AND EXISTS (SELECT FROM courier.shard_end AS e WHERE e.sink = r.sink) AS was_divided
+    FROM courier.outbox_reader AS r LEFT JOIN courier.sink AS s ON s.name = r.sink
+  LOOP
     sink := reader.sink;
     lane := reader.lane;
     IF reader.system_identifier <> here THEN -- its snapshots mean nothing here: pgcourier rebase
@@ -85,18 +89,30 @@ BEGIN
     CONTINUE WHEN reader.last_id >= p.upper - 1 AND pg_snapshot_xmin(reader.until_snapshot) >= p.closed_xid;
     EXECUTE format(
       'SELECT count(*) FROM (SELECT FROM courier.%I WHERE txid >= pg_snapshot_xmin($1)'
-      ' AND NOT courier.has_passed($1, $2, $3, id, txid) LIMIT $4) AS needed', p.name)
+      ' AND NOT courier.has_passed($1, $2, $3, id, txid)'
+      ' AND ($5 IS NULL OR courier.shard_of(key, $5, id) = -1 - $6)'
+      ' AND NOT ($7 AND courier.had_passed($8, key, id, txid)) LIMIT $4) AS needed', p.name)
       INTO events
-      USING reader.from_snapshot, reader.until_snapshot, reader.last_id,
-            CASE WHEN NOT are_counted THEN 1 END;
+      USING reader.from_snapshot, reader.until_snapshot, reader.last_id, CASE WHEN NOT are_counted THEN 1 END,
+            reader.shards, reader.lane, reader.was_divided, reader.sink;
     IF events > 0 THEN
       RETURN NEXT;
     END IF;
   END LOOP;
 END
 $$;
-COMMENT ON FUNCTION courier.outbox_holders(courier.outbox_partition, boolean)
+COMMENT ON FUNCTION courier.outbox_needs(courier.outbox_partition, boolean)
   IS 'The lanes that still need events of a closed partition';
+
+-- The same for people, to whom the shards of a sink are lane 0.
+CREATE FUNCTION courier.outbox_holders(p courier.outbox_partition, are_counted boolean)
+RETURNS TABLE (sink text, lane integer, events bigint)
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+  SELECT n.sink, greatest(n.lane, 0), sum(n.events)::bigint FROM courier.outbox_needs(p, are_counted) AS n
+  GROUP BY 1, 2 ORDER BY 1, 2
+$$;
+COMMENT ON FUNCTION courier.outbox_holders(courier.outbox_partition, boolean)
+  IS 'The sinks and receivers that still need events of a closed partition';
 
 -- Notes which partitions the sequence has entered and passed since the last time. A transaction id
 -- is good for closed_xid only if it is drawn after the sequence was read.
@@ -393,6 +409,7 @@ BEGIN
       pg_total_relation_size('courier.outbox_default'), NULL::text, NULL::integer, NULL::bigint, NULL::text[];
   END IF;
   PERFORM courier.drop_links(); -- 0013_portal.sql
+  PERFORM courier.forget_shard_ends(); -- 0014_shards.sql
   -- Last, because its lock keeps relays from writing attempts until this transaction ends (0011_story.sql).
   RETURN QUERY SELECT 'expired', d.name, NULL::bigint, NULL::bigint, d.bytes, NULL::text, NULL::integer, NULL::bigint,
     NULL::text[] FROM courier.drop_attempts() AS d;
@@ -413,6 +430,7 @@ COMMENT ON VIEW courier.retention
   IS 'The partitions of the outbox: bounds, size, age, and what needs expired ones';
 
 REVOKE ALL ON FUNCTION courier.maintain(interval, interval, bigint, bigint, integer),
+  courier.outbox_needs(courier.outbox_partition, boolean),
   courier.outbox_holders(courier.outbox_partition, boolean), courier.outbox_close_partitions(),
   courier.outbox_await_readers(),
   courier.outbox_next_width(interval, bigint, bigint, bigint), courier.outbox_replace_default(),

@@ -41,7 +41,8 @@ COMMENT ON COLUMN courier.unmarked.source IS 'courier.attachment.id';
 COMMENT ON COLUMN courier.unmarked.state
   IS 'behind: a lane has not passed it; parked: a lane has parked it; retry: the mark failed, or the row was locked';
 COMMENT ON COLUMN courier.unmarked.sink IS 'What it waits for: a sink';
-COMMENT ON COLUMN courier.unmarked.lane IS 'And which of its lanes: courier.receiver.id of a receiver, else 0';
+COMMENT ON COLUMN courier.unmarked.lane
+  IS 'And which of its lanes: courier.receiver.id of a receiver, else as in courier.cursor';
 COMMENT ON COLUMN courier.unmarked.due_at IS 'When it is looked at again; ignored while behind';
 COMMENT ON COLUMN courier.unmarked.attempts IS 'Marks that failed; those that met a lock or a lost server do not count';
 COMMENT ON COLUMN courier.unmarked.since IS 'When the marker put it off for the first time';
@@ -76,7 +77,8 @@ CREATE TYPE courier.mark_event AS (
   attempts   integer,
   last_error text,
   since      timestamptz, -- when it was put off for the first time
-  is_new     boolean      -- it has no row in courier.unmarked
+  is_new     boolean,     -- it has no row in courier.unmarked
+  key        text         -- of the event: tells the shard of a sink
 );
 COMMENT ON TYPE courier.mark_event IS 'An event that courier.mark() has at hand';
 
@@ -313,10 +315,11 @@ RETURNS SETOF courier.mark_event
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
-  RETURN QUERY SELECT id, txid, source, source_key, event_id, topic::text, type::text, created_at, 0, NULL::text, now(), true
+  RETURN QUERY SELECT id, txid, source, source_key, event_id, topic::text, type::text, created_at, 0, NULL::text, now(), true,
+           key::text
     FROM (
       (
-        SELECT id, txid, source, source_key, event_id, topic, type, created_at
+        SELECT id, txid, source, source_key, event_id, topic, type, created_at, key
         FROM courier.outbox
         WHERE id > greatest(m.last_id, m.from_floor) AND id <= upto AND txid >= m.from_xid
           AND source = ANY (sources) AND source_key IS NOT NULL
@@ -331,7 +334,7 @@ BEGIN
               SELECT n::text::xid8
               FROM generate_series(greatest(3, pg_snapshot_xmax(m.from_snapshot)::text::bigint),
                                    m.from_xid::text::bigint - 1) AS n) AS straggler (txid),
-             LATERAL (SELECT id, txid, source, source_key, event_id, topic, type, created_at
+             LATERAL (SELECT id, txid, source, source_key, event_id, topic, type, created_at, key
                       FROM courier.outbox
                       WHERE (outbox.txid, outbox.id) > (straggler.txid, m.last_id)
                         AND (outbox.txid, outbox.id) <= (straggler.txid, upto)
@@ -353,12 +356,12 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
   RETURN QUERY SELECT u.outbox_id, log.txid, u.source, u.source_key, u.event_id, u.topic, u.type, u.created_at, u.attempts,
-           u.last_error, u.since, false
+           u.last_error, u.since, false, log.key::text
     FROM unnest(sources) AS of (source)
     CROSS JOIN LATERAL (SELECT * FROM courier.unmarked AS one
                         WHERE one.source = of.source AND one.state <> 'behind' AND one.due_at <= clock_timestamp()
                         ORDER BY one.due_at LIMIT greatest(1, at_most / cardinality(sources))) AS u
-    LEFT JOIN LATERAL (SELECT txid FROM courier.outbox AS o WHERE o.id = u.outbox_id) AS log ON true;
+    LEFT JOIN LATERAL (SELECT txid, key FROM courier.outbox AS o WHERE o.id = u.outbox_id) AS log ON true;
 END
 $$;
 COMMENT ON FUNCTION courier.mark_due(integer[], integer) IS 'Rows of courier.unmarked that are due';
@@ -386,13 +389,13 @@ BEGIN
       ORDER BY c.settled_at DESC NULLS FIRST
     )
     SELECT u.outbox_id, log.txid, u.source, u.source_key, u.event_id, u.topic, u.type, u.created_at, u.attempts,
-           u.last_error, u.since, false
+           u.last_error, u.since, false, log.key::text
     FROM lane
     CROSS JOIN LATERAL (SELECT * FROM courier.unmarked AS one
                         WHERE one.state = 'behind' AND one.sink = lane.sink AND one.lane = lane.lane
                           AND (lane.is_gone OR one.outbox_id <= lane.reached)
                         ORDER BY one.outbox_id LIMIT lane.share) AS u
-    LEFT JOIN LATERAL (SELECT txid FROM courier.outbox AS o WHERE o.id = u.outbox_id) AS log ON true
+    LEFT JOIN LATERAL (SELECT txid, key FROM courier.outbox AS o WHERE o.id = u.outbox_id) AS log ON true
     WHERE lane.is_gone OR log.txid IS NULL
        OR courier.has_passed(lane.from_snapshot, lane.until_snapshot, lane.last_id, u.outbox_id, log.txid)
     LIMIT at_most;
@@ -413,7 +416,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
   RETURN QUERY WITH given AS MATERIALIZED (
-      SELECT event.outbox_id AS id, event.txid, event.topic, event.type, event.since, a.done_after,
+      SELECT event.outbox_id AS id, event.txid, event.key, event.topic, event.type, event.since, a.done_after,
              dense_rank() OVER (ORDER BY event.topic, event.type) AS kind
       FROM unnest(events) AS event
       LEFT JOIN courier.attachment AS a ON a.id = event.source
@@ -435,15 +438,17 @@ BEGIN
                     WHERE txid IS NOT NULL
                       AND NOT courier.has_passed(each.from_snapshot, each.until_snapshot, each.last_id, id, txid))
     ), lagging AS MATERIALIZED (
-      SELECT alike.sink, alike.lane, p.from_snapshot, p.until_snapshot, p.last_id,
+      SELECT alike.sink, alike.lane, alike.shards, alike.was_divided, p.from_snapshot, p.until_snapshot, p.last_id,
              courier.patterns_take(alike.topics, alike.types, false, kinds.topics, kinds.types) AS sink_takes,
              courier.patterns_take(alike.lane_topics, alike.lane_types, true, kinds.topics, kinds.types) AS lane_takes
-      FROM (SELECT p.nth, l.sink, min(l.lane) AS lane, s.topics, s.types, e.topics AS lane_topics, e.types AS lane_types
+      FROM (SELECT p.nth, l.sink, min(l.lane) AS lane, s.topics, s.types, e.topics AS lane_topics, e.types AS lane_types,
+                   CASE WHEN min(l.lane) < 0 THEN min(s.shards) END AS shards,
+                   min(l.lane) <= 0 AND EXISTS (SELECT FROM courier.shard_end AS d WHERE d.sink = l.sink) AS was_divided
             FROM place AS p
             CROSS JOIN LATERAL unnest(p.sinks, p.lanes) AS l (sink, lane)
             LEFT JOIN courier.sink AS s ON s.name = l.sink
             LEFT JOIN courier.receiver AS e ON e.sink = l.sink AND e.id = l.lane
-            GROUP BY p.nth, l.sink, s.topics, s.types, e.topics, e.types) AS alike
+            GROUP BY p.nth, l.sink, least(l.lane, 0), s.topics, s.types, e.topics, e.types) AS alike
       JOIN place AS p USING (nth)
       CROSS JOIN kinds
       ORDER BY p.reached
@@ -457,6 +462,8 @@ BEGIN
         WHERE l.sink_takes[given.kind] AND l.lane_takes[given.kind]
           AND (given.done_after IS NULL OR l.sink = ANY (given.done_after))
           AND NOT courier.has_passed(l.from_snapshot, l.until_snapshot, l.last_id, given.id, given.txid)
+          AND (l.shards IS NULL OR courier.shard_of(given.key, l.shards, given.id) = -1 - l.lane)
+          AND NOT (l.was_divided AND courier.had_passed(l.sink, given.key, given.id, given.txid))
         LIMIT 1) AS first
       WHERE given.txid IS NOT NULL
       UNION ALL

@@ -1,4 +1,5 @@
--- pgcourier schema, version 11: what happened: attempts, how each receiver is, the way of one event.
+-- pgcourier schema, version 11: what happened: attempts and what waits. How each receiver is and the way of one
+-- event: 0014_shards.sql.
 
 -- A time for people and programs: RFC 3339 in UTC, with so many digits of a second; NULL if it is none, or infinite.
 -- Everything that pgcourier prints as JSON has its times from here, whatever the session's time zone.
@@ -187,6 +188,14 @@ DECLARE
   late   record; -- the same of stragglers
   is_cut boolean := false;
 BEGIN
+  IF lane = 0 AND (SELECT s.shards FROM courier.sink AS s WHERE s.name = waiting.sink) > 1 THEN
+    SELECT sum(w.events), bool_and(w.is_exact) AND sum(w.events) <= 1000, min(w.since)
+      INTO events, is_exact, since
+      FROM courier.cursor AS cur, LATERAL courier.waiting(cur.sink, cur.lane, reads) AS w
+      WHERE cur.sink = waiting.sink AND cur.lane < 0;
+    events := least(events, 1000);
+    RETURN;
+  END IF;
   SELECT coalesce(cur.from_snapshot, r.start_snapshot) AS from_snapshot, cur.until_snapshot,
          coalesce(cur.last_id, 0) AS last_id,
          coalesce(greatest(cur.from_floor, cur.last_id), CASE r.start WHEN 'beginning' THEN 0 ELSE r.start_floor END) AS above,
@@ -194,7 +203,9 @@ BEGIN
          pg_snapshot_xmin(cur.from_snapshot) < cur.from_xid
            OR coalesce(pg_snapshot_xmin(cur.until_snapshot) < cur.until_xid, false) AS has_stragglers,
          s.topics, s.types, r.topics AS lane_topics, r.types AS lane_types,
-         r.filter IS NULL AND s.topics IS NOT NULL AND NOT s.settings ?| '{headers,filter}' AS is_known
+         r.filter IS NULL AND s.topics IS NOT NULL AND NOT s.settings ?| '{headers,filter}' AS is_known,
+         CASE WHEN waiting.lane < 0 THEN s.shards END AS shards, -- of a shard those of its keys
+         waiting.lane <= 0 AND EXISTS (SELECT FROM courier.shard_end AS e WHERE e.sink = waiting.sink) AS was_divided
     INTO c
     FROM (VALUES (1)) AS one
     LEFT JOIN courier.cursor AS cur ON cur.sink = waiting.sink AND cur.lane = waiting.lane
@@ -218,6 +229,8 @@ BEGIN
     FROM (SELECT o.topic::text, o.type::text, count(*) AS n, min(o.created_at) AS oldest
           FROM courier.outbox AS o
           WHERE o.id > c.above AND o.id <= last AND (begins IS NULL OR o.topic ~ begins)
+            AND (c.shards IS NULL OR courier.shard_of(o.key, c.shards, o.id) = -1 - waiting.lane)
+            AND NOT (c.was_divided AND courier.had_passed(waiting.sink, o.key, o.id, o.txid))
           GROUP BY o.topic, o.type) AS each;
   IF c.has_stragglers THEN
     SELECT coalesce(array_agg(each.topic), '{}') AS topics, array_agg(each.type) AS types,
@@ -228,7 +241,9 @@ BEGIN
                min(o.created_at) FILTER (WHERE o.waits) AS oldest, count(*) AS n_read
         FROM (
           SELECT o.topic, o.type, o.created_at,
-                 NOT courier.has_passed(c.from_snapshot, c.until_snapshot, c.last_id, o.id, o.txid) AS waits
+                 NOT courier.has_passed(c.from_snapshot, c.until_snapshot, c.last_id, o.id, o.txid)
+                   AND (c.shards IS NULL OR courier.shard_of(o.key, c.shards, o.id) = -1 - waiting.lane)
+                   AND NOT (c.was_divided AND courier.had_passed(waiting.sink, o.key, o.id, o.txid)) AS waits
           FROM (
             SELECT o.* -- the snapshots list most of their transactions
             FROM (SELECT pg_snapshot_xip(c.from_snapshot) UNION SELECT pg_snapshot_xip(c.until_snapshot)) AS listed (txid),
@@ -259,7 +274,7 @@ BEGIN
       FROM unnest(kind.counts, kind.oldest,
         CASE WHEN c.topics <> '{**}' OR c.types <> '{}' THEN
           courier.patterns_take(c.topics, c.types, false, kind.topics, kind.types) END,
-        CASE WHEN lane <> 0 THEN
+        CASE WHEN lane > 0 THEN
           courier.patterns_take(c.lane_topics, c.lane_types, true, kind.topics, kind.types) END
       ) AS each (n, oldest, by_sink, by_lane)
       WHERE coalesce(by_sink, true) AND coalesce(by_lane, true);
@@ -283,40 +298,6 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
        LATERAL (SELECT coalesce(at > now() - interval '5 minutes', false)) AS recent (is_recent)
 $$;
 COMMENT ON FUNCTION courier.pace_now(courier.pace) IS 'When a lane last delivered, and how fast it does, in seconds';
-
--- The story of each receiver, without its secrets. A row takes a few milliseconds if many events wait for
--- the receiver, so ask by name, or for some columns only.
-CREATE VIEW courier.receiver_status AS
-  SELECT r.sink, r.name, r.id AS lane, r.state, r.state_reason, r.state_since, r.failing_since,
-         pace.delivered_at AS last_delivered_at, pace.rate, pace.p50, pace.p99,
-         greatest(failed.at, r.last_failed_at) AS last_failed_at,
-         CASE WHEN failed.at >= coalesce(r.last_failed_at, '-infinity') OR failed.answer = r.last_error THEN failed.status END AS last_status,
-         CASE WHEN failed.at >= coalesce(r.last_failed_at, '-infinity') THEN failed.answer ELSE r.last_error END AS last_error,
-         waiting.events AS waiting, waiting.is_exact AS waiting_is_exact, waiting.since AS waiting_since,
-         parked.retrying, parked.next_at, parked.blocked, parked.blocked_keys, parked.delayed, dead.n AS dead,
-         EXISTS (SELECT FROM courier.lane_owner AS owner JOIN courier.sink AS noted ON noted.name = owner.sink AND noted.fans_out
-                 WHERE owner.sink = r.sink AND owner.lane = 0) AS is_served,
-         regexp_replace(r.url, '[?#].*$', '?...') AS url, r.topics, r.types, r.filter::text AS filter,
-         r.rate AS rate_limit, r.burst, r.concurrency, r.start, r.description, r.created_at
-  FROM courier.receiver AS r
-  LEFT JOIN courier.cursor AS c ON c.sink = r.sink AND c.lane = r.id
-  CROSS JOIN LATERAL courier.pace_now(c.pace) AS pace
-  CROSS JOIN LATERAL courier.waiting(r.sink, r.id) AS waiting
-  CROSS JOIN LATERAL (
-    SELECT count(*) FILTER (WHERE p.state = 'retry') AS retrying,
-           min(p.due_at) FILTER (WHERE p.state = 'retry') AS next_at,
-           count(*) FILTER (WHERE p.state = 'blocked') AS blocked,
-           count(DISTINCT p.key) FILTER (WHERE p.state = 'blocked') AS blocked_keys,
-           count(*) FILTER (WHERE p.state = 'delayed') AS delayed
-    FROM courier.parked AS p WHERE p.sink = r.sink AND p.lane = r.id) AS parked
-  CROSS JOIN LATERAL (
-    SELECT count(*) AS n FROM courier.dead_letter AS d
-    WHERE d.sink = r.sink AND d.lane = r.id AND d.lane <> 0) AS dead
-  LEFT JOIN LATERAL (
-    SELECT p.at, p.status, p.answer FROM courier.attempt_pack AS p
-    WHERE p.lane = r.id AND p.outcome <> 'delivered' ORDER BY p.at DESC LIMIT 1) AS failed ON true;
-COMMENT ON VIEW courier.receiver_status
-  IS 'How each receiver is, since when, what waits for it and what it last answered';
 
 -- The number of the event with this id, or NULL. No index leads to it, because each INSERT would have to
 -- keep that: the outbox is read from its newest partition to its oldest.
@@ -353,166 +334,16 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 $$;
 COMMENT ON FUNCTION courier.headers_match(jsonb, jsonb) IS 'Whether headers of an event meet match_headers of a sink';
 
--- The way of one event: a row for each sink and receiver.
---
---   delivered   the destination took it; at, took_ms and status if the attempt was recorded
---   waiting     it has not been tried; the reason says behind what
---   retrying    an attempt failed; next_at says when the next one is due
---   dead        given up; the reason says why
---   not_taken   the reason says by which of topics, types, headers or filter
---
--- Filters are asked of lanes that have passed the event without a trace of it: the relay has asked them in
--- time. If the outbox does not have the event any more, there are rows only where something of it is left.
-CREATE FUNCTION courier.trace(outbox_id bigint)
-RETURNS TABLE (sink text, receiver text, lane integer, state text, reason text, at timestamptz, took_ms double precision,
-               status integer, attempts integer, next_at timestamptz)
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET jit = off AS $$
-  WITH event AS MATERIALIZED (
-    SELECT o.* FROM courier.outbox AS o WHERE o.id = trace.outbox_id LIMIT 1
-  ), fits AS MATERIALIZED ( -- the patterns that match it, of all sinks and receivers
-    SELECT coalesce(array_agg(each.pattern) FILTER (WHERE each.is_topic AND NOT each.excludes), '{}') AS topics,
-           -- An event of pgcourier's own only goes to receivers that name it.
-           coalesce(array_agg(each.pattern) FILTER (WHERE each.is_topic AND NOT each.excludes
-                      AND (each.word NOT LIKE 'courier.%' OR each.pattern LIKE 'courier.%')), '{}') AS lane_topics,
-           coalesce(array_agg(each.pattern) FILTER (WHERE each.is_topic AND each.excludes), '{}') AS not_topics,
-           coalesce(array_agg(each.pattern) FILTER (WHERE NOT each.is_topic AND NOT each.excludes), '{}') AS types,
-           coalesce(array_agg(each.pattern) FILTER (WHERE NOT each.is_topic AND each.excludes), '{}') AS not_types
-    FROM (
-      SELECT DISTINCT given.pattern, given.is_topic, given.word, given.pattern LIKE '!%' AS excludes
-      FROM (
-        SELECT every.pattern, every.is_topic, CASE WHEN every.is_topic THEN event.topic ELSE event.type END AS word
-        FROM event
-        CROSS JOIN (SELECT unnest(r.topics) AS pattern, true AS is_topic FROM courier.receiver AS r
-                    UNION ALL SELECT unnest(r.types), false FROM courier.receiver AS r WHERE r.types <> '{}'
-                    UNION ALL SELECT unnest(s.topics), true FROM courier.sink AS s
-                    UNION ALL SELECT unnest(s.types), false FROM courier.sink AS s) AS every) AS given
-      -- Mostly it does not even begin so, which is told sooner than by a regular expression.
-      WHERE starts_with(given.word, split_part(ltrim(given.pattern, '!'), '*', 1))
-      OFFSET 0) AS each
-    WHERE courier.pattern_matches(ltrim(each.pattern, '!'), each.word)
-  ), sinks AS MATERIALIZED ( -- what is the same for all lanes of a sink
-    SELECT s.name, s.fans_out, event.id, event.txid, fits.lane_topics, fits.not_topics, fits.types, fits.not_types,
-           s.topics IS NULL OR s.topics && fits.topics AND NOT s.topics && fits.not_topics AS topic_fits,
-           s.types IS NULL OR s.types = '{}' OR s.types && fits.types AND NOT s.types && fits.not_types AS type_fits,
-           s.settings -> 'match_headers' IS NULL
-             OR courier.headers_match(event.headers, s.settings -> 'match_headers') AS headers_fit,
-           nullif(s.settings ->> 'filter', '')::jsonpath AS filter,
-           pause.by IS NOT NULL AS is_paused, 'the sink is paused by the ' || pause.by || coalesce(': ' || pause.reason, '') AS pause
-    FROM courier.sink AS s
-    CROSS JOIN fits
-    LEFT JOIN event ON true
-    LEFT JOIN LATERAL (SELECT p.by, p.reason FROM courier.pause AS p WHERE p.sink = s.name ORDER BY p.by LIMIT 1) AS pause ON true
-  ), died AS MATERIALIZED (
-    SELECT DISTINCT ON (d.sink, d.lane) d.* FROM courier.dead_letter AS d
-    WHERE d.outbox_id = trace.outbox_id ORDER BY d.sink, d.lane, d.id DESC
-  ), tried AS MATERIALIZED ( -- the index begins with the lane
-    SELECT DISTINCT ON (p.sink, p.lane) p.sink, p.lane, p.outcome, p.status, p.answer,
-           p.at + each.after_us * interval '1 us' AS at, each.took_us, count(*) OVER (PARTITION BY p.sink, p.lane) AS n
-    FROM courier.attempt_pack AS p, unnest(p.ids, p.after_us, p.took_us) AS each (id, after_us, took_us)
-    WHERE p.lane = ANY (ARRAY(SELECT r.id FROM courier.receiver AS r UNION ALL SELECT 0))
-      AND each.id = trace.outbox_id AND p.first_id <= trace.outbox_id
-      AND p.last_id BETWEEN trace.outbox_id AND trace.outbox_id + 9999
-    ORDER BY p.sink, p.lane, p.at + each.after_us * interval '1 us' DESC
-  ), stays AS MATERIALIZED ( -- by the primary key
-    SELECT p.*
-    FROM (SELECT r.sink, r.id AS lane FROM courier.receiver AS r
-          UNION ALL SELECT s.name, 0 FROM courier.sink AS s) AS k
-    JOIN courier.parked AS p ON p.sink = k.sink AND p.lane = k.lane AND p.outbox_id = trace.outbox_id
-  ), way AS (
-    SELECT s.name AS sink, coalesce(r.id, 0) AS lane, r.name AS receiver, s.id, s.headers_fit, s.filter, r.filter AS lane_filter,
-           s.topic_fits AND (r.topics IS NULL OR r.topics && s.lane_topics AND NOT r.topics && s.not_topics) AS topic_fits,
-           s.type_fits AND (r.types IS NULL OR r.types = '{}' OR r.types && s.types AND NOT r.types && s.not_types) AS type_fits,
-           r.state AS receiver_state, r.state_reason, r.failing_since, r.last_error, s.is_paused, s.pause,
-           c.sink IS NOT NULL AS has_cursor,
-           courier.has_passed(c.from_snapshot, c.until_snapshot, c.last_id, s.id, s.txid) AS is_passed,
-           coalesce(r.start = 'now' AND pg_visible_in_snapshot(s.txid, r.start_snapshot), false) AS is_before
-    FROM sinks AS s
-    LEFT JOIN courier.receiver AS r ON s.fans_out AND r.sink = s.name
-    LEFT JOIN courier.cursor AS c ON c.sink = s.name AND c.lane = coalesce(r.id, 0)
-    WHERE s.fans_out = (r.id IS NOT NULL)
-    UNION ALL -- lanes that are gone, and left something
-    SELECT d.sink, d.lane, CASE WHEN d.lane <> 0 THEN '#' || d.lane END,
-           NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, false, NULL, false
-    FROM died AS d
-    WHERE NOT CASE (SELECT s.fans_out FROM courier.sink AS s WHERE s.name = d.sink)
-                WHEN true THEN EXISTS (SELECT FROM courier.receiver AS r WHERE r.id = d.lane AND r.sink = d.sink)
-                WHEN false THEN d.lane = 0
-                ELSE false END
-  ), judged AS (
-    SELECT way.sink, way.receiver, way.lane, way.receiver_state, way.state_reason, way.failing_since, way.last_error,
-           way.is_paused, way.pause, way.has_cursor, way.is_passed,
-           stays.state AS parked_state, stays.attempts AS parked_attempts, stays.last_error AS parked_error,
-           stays.last_failed_at, stays.due_at, stays.key,
-           died.reason AS dead_reason, died.error, died.died_at, died.attempts AS dead_attempts,
-           tried.outcome, tried.at AS tried_at, tried.took_us, tried.status, tried.answer, tried.n AS n_tried,
-           CASE WHEN way.id IS NULL OR stays.state IS NOT NULL OR died.reason IS NOT NULL OR tried.outcome IS NOT NULL THEN NULL
-                WHEN way.is_before THEN 'it was published before the receiver was added'
-                WHEN NOT way.topic_fits THEN 'none of its topics matches, or one excludes it'
-                WHEN NOT way.type_fits THEN 'none of its types matches'
-                WHEN NOT way.headers_fit THEN 'it lacks a header that the sink asks for'
-                WHEN way.is_passed AND (way.filter IS NOT NULL OR way.lane_filter IS NOT NULL)
-                  AND cardinality(courier.true_filters((SELECT event.payload FROM event),
-                        ARRAY(SELECT f FROM unnest(ARRAY[way.filter, way.lane_filter]) AS f WHERE f IS NOT NULL)))
-                      < num_nonnulls(way.filter, way.lane_filter)
-                  THEN 'its filter is not true of the payload' END AS not_taken
-    FROM way
-    LEFT JOIN tried ON tried.sink = way.sink AND tried.lane = way.lane
-    LEFT JOIN died ON died.sink = way.sink AND died.lane = way.lane
-    LEFT JOIN stays ON stays.sink = way.sink AND stays.lane = way.lane
-    WHERE way.id IS NOT NULL OR stays.state IS NOT NULL OR died.reason IS NOT NULL OR tried.outcome IS NOT NULL
-    OFFSET 0 -- so that the rules are asked once
-  ), stated AS (
-    SELECT j.*,
-           CASE WHEN j.parked_state = 'retry' THEN 'retrying'
-                WHEN j.parked_state IS NOT NULL THEN 'waiting'
-                WHEN j.dead_reason IS NOT NULL AND j.outcome IS DISTINCT FROM 'delivered' THEN 'dead'
-                WHEN j.outcome = 'delivered' THEN 'delivered'
-                WHEN j.not_taken IS NOT NULL THEN 'not_taken'
-                WHEN j.is_passed THEN 'delivered'
-                WHEN j.outcome = 'dead' THEN 'dead' -- its dead letter was dropped
-                ELSE 'waiting' END AS state
-    FROM judged AS j
-    OFFSET 0
-  )
-  SELECT s.sink, s.receiver, s.lane, s.state,
-         CASE s.state
-           WHEN 'retrying' THEN s.parked_error
-           WHEN 'dead' THEN coalesce(s.dead_reason || ': ' || s.error, s.answer)
-           WHEN 'not_taken' THEN s.not_taken
-           WHEN 'waiting' THEN CASE
-             WHEN s.parked_state = 'delayed' THEN 'until its time has come'
-             WHEN s.parked_state = 'blocked' THEN coalesce('behind event ' || (
-               SELECT b.outbox_id FROM courier.parked AS b
-               WHERE b.sink = s.sink AND b.lane = s.lane AND b.key = s.key AND b.state = 'retry'
-               ORDER BY b.position LIMIT 1) || ' of its key, which is retried', 'behind an earlier event of its key')
-             WHEN s.receiver_state IN ('paused', 'disabled')
-               THEN 'the receiver is ' || s.receiver_state || coalesce(': ' || s.state_reason, '')
-             WHEN s.is_paused THEN s.pause
-             WHEN NOT s.has_cursor THEN 'no relay has run it yet'
-             WHEN (s.sink, s.lane) NOT IN (SELECT o.sink, o.lane FROM courier.lane_owner AS o) THEN 'no relay is running it'
-             WHEN s.outcome = 'sink_down' THEN 'its destination is down: ' || s.answer
-             WHEN s.failing_since IS NOT NULL THEN 'its destination fails: ' || s.last_error
-             ELSE 'earlier events come first' END END,
-         CASE s.state WHEN 'dead' THEN coalesce(s.died_at, s.tried_at)
-                      WHEN 'retrying' THEN s.last_failed_at ELSE s.tried_at END,
-         (s.took_us / 1e3)::double precision, s.status::integer,
-         greatest(s.n_tried, s.parked_attempts, s.dead_attempts)::integer,
-         CASE WHEN s.state IN ('retrying', 'waiting') AND s.parked_state <> 'blocked' THEN s.due_at END
-  FROM stated AS s
-  ORDER BY s.sink, s.lane
-$$;
-COMMENT ON FUNCTION courier.trace(bigint) IS 'The way of one event: what became of it at each sink and receiver';
-
 REVOKE ALL ON FUNCTION courier.newest_attempts(integer, integer), courier.make_attempt_partition(date), courier.drop_attempts(), courier.find_event(uuid),
   courier.headers_match(jsonb, jsonb),
   courier.note_attempts(text[], integer[], text[], integer[], smallint[], text[], integer[], bigint[], bigint[],
                         bigint[], text[], text[], text[]),
-  courier.waiting(text, integer, integer), courier.pace_now(courier.pace), courier.trace(bigint) FROM PUBLIC;
+  courier.waiting(text, integer, integer), courier.pace_now(courier.pace) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION
   courier.note_attempts(text[], integer[], text[], integer[], smallint[], text[], integer[], bigint[], bigint[],
                         bigint[], text[], text[], text[]),
   courier.newest_attempts(integer, integer), courier.find_event(uuid), courier.waiting(text, integer, integer),
-  courier.pace_now(courier.pace), courier.headers_match(jsonb, jsonb), courier.trace(bigint) TO courier_relay;
-GRANT SELECT ON courier.attempt, courier.attempt_pack, courier.receiver_status TO courier_relay;
+  courier.pace_now(courier.pace), courier.headers_match(jsonb, jsonb) TO courier_relay;
+GRANT SELECT ON courier.attempt, courier.attempt_pack TO courier_relay;
 
 INSERT INTO courier.schema_version (version, name) VALUES (11, 'story');

@@ -70,7 +70,9 @@ Test(rights, the_relay_reads_events_and_keeps_its_own_books)
             "dead_letter: DELETE INSERT SELECT UPDATE\n"
             "event_type: DELETE INSERT SELECT UPDATE\n"
             "lane_owner: SELECT\n"
+            "live_member: SELECT\n"
             "mark_trouble: DELETE INSERT SELECT UPDATE\n"
+            "member: DELETE INSERT SELECT UPDATE\n"
             "outbox: SELECT\n"
             "outbox_loss: SELECT\n"
             "outbox_partition: SELECT\n"
@@ -84,6 +86,7 @@ Test(rights, the_relay_reads_events_and_keeps_its_own_books)
             "retention: SELECT\n"
             "schedule: SELECT\n"
             "schema_version: SELECT\n"
+            "shard_end: DELETE INSERT SELECT\n"
             "sink: DELETE INSERT SELECT UPDATE\n"
             "unmarked: DELETE INSERT SELECT UPDATE");
         expect_value(
