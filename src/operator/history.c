@@ -17,10 +17,12 @@ static const char fix_sql[] =
     "SELECT coalesce($1::timestamptz, now() - $2::bigint * interval '1 ms'),"
     " coalesce($3::timestamptz, now() - $4::bigint * interval '1 ms'),"
     " coalesce(pg_catalog.pg_sequence_last_value('courier.outbox_id_seq'::regclass), 0),"
-    " EXISTS (SELECT FROM courier.cursor WHERE sink = $5 AND lane = $6::integer)";
+    " EXISTS (SELECT FROM courier.cursor WHERE sink = $5"
+    "         AND (lane = $6::integer OR lane < 0 AND $6 = 0))";
 
 static const char due_sql[] =
-    "SELECT count(*) FROM (SELECT FROM courier.parked WHERE sink = $1 AND lane = $2::integer"
+    "SELECT count(*) FROM (SELECT FROM courier.parked WHERE sink = $1"
+    " AND (lane = $2::integer OR lane < 0 AND $2 = 0)"
     " AND (state <> 'blocked' OR skip) AND due_at <= clock_timestamp() AND headers ? 'replayed'"
     " LIMIT $3::integer) AS due";
 
@@ -29,10 +31,19 @@ static const char find_sql[] =
     " AND ($2::timestamptz IS NULL OR created_at >= $2)"
     " AND ($3::bigint IS NULL OR created_at >= now() - $3 * interval '1 ms')";
 
+/* Shards have different events, and so had those before: no more come again than of the one that
+ * is furthest. */
 static const char count_sql[] =
-    "SELECT coalesce(sum(greatest(0, greatest(from_floor,"
-    "   CASE WHEN until_snapshot IS NOT NULL THEN last_id END) - ($3::bigint - 1))), 0)"
-    " FROM courier.cursor WHERE sink = $1 AND ($2::integer IS NULL OR lane = $2)";
+    "SELECT coalesce(sum(n) FILTER (WHERE lane > 0), 0)"
+    "  + coalesce(max(n) FILTER (WHERE lane <= 0), 0)"
+    " FROM (SELECT lane, greatest(from_floor,"
+    "         CASE WHEN until_snapshot IS NOT NULL THEN last_id END) AS reached"
+    "       FROM courier.cursor WHERE sink = $1"
+    "         AND ($2::integer IS NULL OR lane = $2 OR lane < 0 AND $2 = 0)"
+    "       UNION ALL"
+    "       SELECT 0, greatest(from_floor, last_id) FROM courier.shard_end"
+    "       WHERE sink = $1 AND coalesce($2, 0) = 0) AS each,"
+    " LATERAL (SELECT greatest(0, reached - ($3::bigint - 1)) AS n) AS passed";
 
 static const char *number(char *text, size_t size, int64_t n)
 {

@@ -29,9 +29,13 @@ static const char draw_sql[] =
     "END$$";
 
 static const char waiting_sql[] =
-    "SELECT cursor.sink, cursor.lane, count(rebased.id)"
-    " FROM courier.cursor LEFT JOIN rebased ON cursor.lock_id = ANY (rebased.lanes)"
-    " GROUP BY cursor.sink, cursor.lane ORDER BY cursor.sink, cursor.lane";
+    "SELECT cursor.sink, greatest(cursor.lane, 0) AS lane, count(waits.id)"
+    " FROM courier.cursor"
+    " LEFT JOIN courier.sink AS noted ON noted.name = cursor.sink"
+    " LEFT JOIN (SELECT rebased.*, outbox.key FROM rebased JOIN courier.outbox USING (id)) AS waits"
+    "   ON cursor.lock_id = ANY (waits.lanes)"
+    "   AND (cursor.lane >= 0 OR -1 - cursor.lane = courier.shard_of(key, noted.shards, waits.id))"
+    " GROUP BY 1, 2 ORDER BY 1, 2";
 
 static bool lock(struct blocking_conn *conn, struct error *error)
 {

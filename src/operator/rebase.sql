@@ -12,6 +12,29 @@ SELECT sink, id, 0, start_snapshot, start_floor, '3' FROM courier.receiver
 WHERE start = 'now'
 ON CONFLICT DO NOTHING;
 
+-- The shards of a sink whose hash function has another outcome here take each other's keys: all go back to where the
+-- furthest behind of them opened its difference.
+UPDATE courier.cursor
+SET from_snapshot = first.from_snapshot, from_floor = first.from_floor, from_xid = first.from_xid,
+    until_snapshot = NULL, until_floor = NULL, until_xid = NULL, last_id = 0
+FROM (
+  SELECT DISTINCT ON (cursor.sink) cursor.*
+  FROM courier.cursor JOIN courier.sink ON sink.name = cursor.sink
+  WHERE lane < 0 AND NOT is_owner_lane AND hash_check <> hashtextextended('pgcourier' COLLATE "C", 0)
+  ORDER BY cursor.sink, pg_snapshot_xmax(from_snapshot), (SELECT count(*) FROM pg_snapshot_xip(from_snapshot)) DESC
+) AS first
+WHERE cursor.sink = first.sink AND cursor.lane < 0;
+
+SELECT courier.move_parked(name, shards) FROM courier.sink;
+
+DELETE FROM courier.shard_end USING courier.sink
+WHERE name = shard_end.sink AND hash_check <> hashtextextended('pgcourier' COLLATE "C", 0);
+
+UPDATE courier.sink SET hash_check = DEFAULT WHERE hash_check <> hashtextextended('pgcourier' COLLATE "C", 0);
+
+-- A lane of a shard waits here for the events of all shards of its sink, so that one of two snapshots always shows
+-- less than the other: courier.divide_sink() goes by that. What former shards had behind them none waits for, and so
+-- they are forgotten.
 CREATE TEMPORARY TABLE rebased ON COMMIT DROP AS
 SELECT id, lanes, 3 + dense_rank() OVER (ORDER BY lanes) AS txid
 FROM (
@@ -25,8 +48,15 @@ FROM (
    AND (cursor.until_snapshot IS NULL
         OR outbox.id > cursor.last_id
         OR NOT pg_visible_in_snapshot(outbox.txid, cursor.until_snapshot))
+  WHERE cursor.lane > 0 OR NOT EXISTS (
+    SELECT FROM courier.shard_end AS ended
+    WHERE ended.sink = cursor.sink AND ended.number = courier.shard_of(outbox.key, ended.shards, outbox.id)
+      AND outbox.id <= greatest(ended.from_floor, ended.last_id)
+      AND courier.has_passed(ended.from_snapshot, ended.until_snapshot, ended.last_id, outbox.id, outbox.txid))
   GROUP BY outbox.id
 ) AS awaited;
+
+DELETE FROM courier.shard_end;
 
 ALTER TABLE rebased ADD PRIMARY KEY (id);
 

@@ -1,6 +1,6 @@
 -- Moves cursors back to an id (used by src/operator/history.c).
 --
--- $1 sink  $2 lane, or NULL: all  $3 the first id to be delivered again
+-- $1 sink  $2 a receiver, 0: the sink's own lanes, NULL: all  $3 the first id to be delivered again
 --
 -- A cursor says: everything visible in `from` is behind us, and of the difference up to `until`
 -- everything up to last_id. So a difference from a snapshot that sees nothing up to one whose events
@@ -21,8 +21,13 @@
 --
 -- An id that the lane has not reached would be no way back: those cursors stay as they are.
 --
+-- Where former shards of the sink ended is forgotten: they had the events behind them that are to come again.
+--
 -- The epoch is raised as by a new owner: settles of a relay that still takes itself for the owner
 -- change nothing.
+WITH ended AS (
+  DELETE FROM courier.shard_end WHERE sink = $1 AND coalesce($2::integer, 0) = 0
+)
 UPDATE courier.cursor
 SET epoch = was.epoch + 1,
     from_snapshot = '1:1:', from_floor = 0, from_xid = '3',
@@ -33,7 +38,7 @@ SET epoch = was.epoch + 1,
     settled_at = now()
 FROM (SELECT *, coalesce(until_snapshot IS NOT NULL AND $3::bigint - 1 <= last_id, false) AS is_within
       FROM courier.cursor
-      WHERE sink = $1 AND ($2::integer IS NULL OR lane = $2) FOR UPDATE) AS was
+      WHERE sink = $1 AND ($2 IS NULL OR lane = $2 OR lane < 0 AND $2 = 0) FOR UPDATE) AS was
 WHERE cursor.sink = was.sink AND cursor.lane = was.lane
   AND (is_within OR $3::bigint - 1 < was.from_floor)
 RETURNING 1

@@ -69,12 +69,12 @@ static inline void selection_fill(
         " AND ($5::bigint IS NULL OR " time " <= now() - $5 * interval '1 millisecond')"           \
         " AND ($6::bigint IS NULL OR " time " > now() - $6 * interval '1 millisecond')"            \
         " AND ($7::bigint[] IS NULL OR " id " = ANY ($7))"                                         \
-        " AND ($8::text IS NULL OR (lane <> 0 AND '#' || lane = $8)"                               \
+        " AND ($8::text IS NULL OR (lane > 0 AND '#' || lane = $8)"                                \
         "      OR (sink, lane) IN (SELECT e.sink, e.id FROM courier.receiver AS e"                 \
         "                          WHERE e.name = $8))"
 
-/* The receiver of a row of that table, as in struct selection; NULL for lane 0, the sink's own. */
+/* The receiver of a row of that table, as in struct selection; NULL for a lane of the sink's own. */
 #define SELECTION_RECEIVER(table)                                                                  \
-        "CASE WHEN " table ".lane <> 0 THEN coalesce("                                             \
+        "CASE WHEN " table ".lane > 0 THEN coalesce("                                              \
         "(SELECT e.name FROM courier.receiver AS e"                                                \
         " WHERE e.sink = " table ".sink AND e.id = " table ".lane), '#' || " table ".lane) END"

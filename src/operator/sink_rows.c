@@ -20,12 +20,15 @@
         "   AND o.pid <> pg_catalog.pg_backend_pid() LIMIT 1) AS owner ON true"                    \
         " CROSS JOIN LATERAL (SELECT c.sink <> ALL ($2::text[]) AND c.sink <> 'courier.marks'"     \
         "   AS is_orphan) AS judged"                                                               \
-        " WHERE $1::text IS NULL OR c.sink = $1 ORDER BY c.sink, c.lane"
+        " LEFT JOIN courier.sink AS noted ON noted.name = c.sink AND c.lane < 0"                   \
+        " WHERE $1::text IS NULL OR c.sink = $1 ORDER BY c.sink, c.lane > 0, abs(c.lane)"
 
 #define CURSOR_RECEIVER SELECTION_RECEIVER("c")
 
 static const char cursors_sql[] =
-    "SELECT c.sink, c.lane, " CURSOR_RECEIVER ", place.reached, lag.behind,"
+    "SELECT c.sink, c.lane, " CURSOR_RECEIVER ","
+    " CASE WHEN c.lane < 0 THEN -1 - c.lane || ' of ' || noted.shards END,"
+    " place.reached, lag.behind,"
     " courier.utc(c.settled_at, 0),"
     " 'pid ' || owner.pid || coalesce(' (' || nullif(owner.application_name, '') || ')', ''),"
     " CASE WHEN judged.is_orphan THEN 'ORPHAN'"
@@ -34,34 +37,40 @@ static const char cursors_sql[] =
 
 static const char cursors_json_sql[] =
     "SELECT (SELECT row_to_json(line) FROM (SELECT"
-    "  c.sink, c.lane, " CURSOR_RECEIVER " AS receiver, place.reached, lag.behind,"
+    "  c.sink, c.lane, " CURSOR_RECEIVER " AS receiver,"
+    "  CASE WHEN c.lane < 0 THEN -1 - c.lane END AS shard, noted.shards,"
+    "  place.reached, lag.behind,"
     "  courier.utc(c.settled_at) AS settled_at,"
     "  CASE WHEN owner.pid IS NOT NULL THEN json_build_object('pid', owner.pid,"
     "    'application_name', owner.application_name, 'client', host(owner.client_addr))"
     "  END AS owner,"
     "  judged.is_orphan) AS line)" ABOUT_CURSORS;
 
-/* Tries the locks one by one in the order of the lanes; the lock of lane 0 also holds a receiver's
+/* Of a receiver, or 0 for the sink's own lanes: one, or one for each shard; NULL for all. */
+#define LANES "($2::integer IS NULL OR lane = $2 OR lane < 0 AND $2 = 0)"
+
+/* Tries the locks one by one in the order of the lanes; that of its shard also holds a receiver's
  * lane. They end with the transaction. */
 static const char hold_sql[] =
     "WITH lane AS MATERIALIZED (SELECT sink, lane,"
     "   pg_catalog.pg_try_advisory_xact_lock(" LOCK_CLASS ", lock_id) AS is_free"
-    "   FROM (SELECT * FROM courier.cursor WHERE sink = $1"
-    "         AND ($2::integer IS NULL OR lane IN (0, $2)) ORDER BY lane OFFSET 0) AS held)"
-    " SELECT count(*) FILTER (WHERE $2::integer IS NULL OR lane = $2),"
+    "   FROM (SELECT c.* FROM courier.cursor AS c LEFT JOIN courier.sink AS noted ON name = sink,"
+    "         LATERAL (SELECT coalesce(noted.shards, 1) AS n) AS shards"
+    "         WHERE sink = $1 AND (" LANES
+    "           OR lane = courier.shard_lane(courier.shard_of(NULL, n, $2), n))"
+    "         ORDER BY lane OFFSET 0) AS held)"
+    " SELECT count(*) FILTER (WHERE " LANES "),"
     "  count(*) FILTER (WHERE NOT is_free),"
-    "  (SELECT count(*) FROM courier.parked"
-    "   WHERE sink = $1 AND ($2::integer IS NULL OR lane = $2)),"
-    "  (SELECT count(*) FROM courier.dead_letter"
-    "   WHERE sink = $1 AND ($2::integer IS NULL OR lane = $2)),"
+    "  (SELECT count(*) FROM courier.parked WHERE sink = $1 AND " LANES "),"
+    "  (SELECT count(*) FROM courier.dead_letter WHERE sink = $1 AND " LANES "),"
     "  (SELECT count(*) FROM courier.pause WHERE sink = $1)"
     " FROM lane";
 
 static const char drop_sql[] =
-    "WITH parked AS (DELETE FROM courier.parked"
-    "   WHERE sink = $1 AND ($2::integer IS NULL OR lane = $2)),"
-    " noted AS (DELETE FROM courier.sink WHERE name = $1 AND $2::integer IS NULL)"
-    " DELETE FROM courier.cursor WHERE sink = $1 AND ($2::integer IS NULL OR lane = $2)";
+    "WITH parked AS (DELETE FROM courier.parked WHERE sink = $1 AND " LANES "),"
+    " noted AS (DELETE FROM courier.sink WHERE name = $1 AND $2::integer IS NULL),"
+    " ended AS (DELETE FROM courier.shard_end WHERE sink = $1 AND coalesce($2::integer, 0) = 0)"
+    " DELETE FROM courier.cursor WHERE sink = $1 AND " LANES;
 
 struct rows *cursors_read(struct blocking_conn *conn, const char *sink, const char *sinks,
     bool as_json, struct error *error)

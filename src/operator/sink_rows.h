@@ -18,6 +18,7 @@ enum cursor_column {
         CURSOR_ROW_JSON = CURSOR_ROW_SINK,
         CURSOR_ROW_LANE,
         CURSOR_ROW_RECEIVER, /* NULL: the sink has none, or the lane is the sink's own */
+        CURSOR_ROW_SHARD,    /* "2 of 4": of the sink's shards; NULL: it has one */
         CURSOR_ROW_REACHED,  /* the id up to which the lane has come */
         CURSOR_ROW_BEHIND,   /* ids drawn since, of all topics: at most so many events wait */
         CURSOR_ROW_SETTLED_AT,

@@ -21,7 +21,7 @@ struct attempt_pack {
         struct list link;           /* attempt_log::packs */
         struct attempt_pack **open; /* where its lane keeps it; NULL: it takes no more */
         char *sink;                 /* owned */
-        int32_t lane;
+        int32_t receiver;           /* 0: the sink has none, however many shards it has */
         const char *outcome;
         uint32_t number;
         unsigned status;
@@ -85,7 +85,7 @@ static struct attempt_pack *begin(
         *open = pack;
         *pack = (struct attempt_pack){.open = open,
             .sink = xstrdup(record->sink),
-            .lane = record->lane,
+            .receiver = record->lane > 0 ? record->lane : 0,
             .outcome = record->outcome,
             .number = record->number,
             .status = record->status,
@@ -127,7 +127,7 @@ bool attempt_log_is_full(const struct attempt_log *log)
 static void add_pack(struct array_literal *columns, struct attempt_pack *pack)
 {
         array_add_text(&columns[PACK_SINK], pack->sink);
-        array_add_int(&columns[PACK_LANE], pack->lane);
+        array_add_int(&columns[PACK_LANE], pack->receiver);
         array_add_text(&columns[PACK_OUTCOME], pack->outcome);
         array_add_int(&columns[PACK_NUMBER], pack->number);
         if (pack->status != 0)

@@ -90,7 +90,7 @@ WITH moved AS (
   INSERT INTO courier.dead_letter (sink, lane, outbox_id, target, reason, attempts,
     first_error, first_failed_at, error, is_redriven,
     event_id, topic, key, type, payload, data, headers, created_at, source, source_key)
-  SELECT sink, lane, id, nullif(target, ''), reason, attempts,
+  SELECT sink, greatest(lane, 0), id, nullif(target, ''), reason, attempts, -- a shard's is that of its sink
          coalesce(first_error, failure), coalesce(first_failed_at, failed_at),
          coalesce(nullif(words, ''), last_error, ''), is_redriven,
          event_id, topic, key, type, payload, data, headers, created_at, source, source_key

@@ -273,24 +273,24 @@ Test(shards_sql, what_is_parked_by_hand_comes_into_the_lane_of_its_key)
             " key, created_at) SELECT 'bus', courier.lane_to_park('bus', 0, 'k' || i, i), i,"
             " 'delayed', now(), gen_random_uuid(), 't', 'k' || i, now()"
             " FROM generate_series(%d, %d) AS i";
-        PGconn *operator= database_connect(database.relay);
+        PGconn *by_hand = database_connect(database.relay);
         char sql[400];
         PGresult *result;
 
         snprintf(sql, sizeof sql, park, 1, 30);
-        database_exec(operator, sql);
+        database_exec(by_hand, sql);
         expect_value(admin, "SELECT string_agg(DISTINCT lane::text, ' ') FROM courier.parked", "0");
         agree(3);
         expect_value(admin,
             "SELECT string_agg(DISTINCT lane::text, ' ' ORDER BY lane::text) FROM courier.parked",
             "-1 -2 -3");
         snprintf(sql, sizeof sql, park, 31, 60);
-        database_exec(operator, "BEGIN");
-        database_exec(operator, sql);
+        database_exec(by_hand, "BEGIN");
+        database_exec(by_hand, sql);
         cr_assert(
             PQsendQuery(relay, "SELECT courier.agree_shards('bus', 4, false, false, 'test')"));
         await_in_database(admin, "SELECT count(*) > 0 FROM pg_locks WHERE NOT granted", "it waits");
-        database_exec(operator, "COMMIT");
+        database_exec(by_hand, "COMMIT");
         result = PQgetResult(relay);
         cr_assert_eq(PQresultStatus(result), PGRES_TUPLES_OK, "%s", PQerrorMessage(relay));
         PQclear(result);
@@ -300,5 +300,5 @@ Test(shards_sql, what_is_parked_by_hand_comes_into_the_lane_of_its_key)
             "  courier.shard_of(key, 4, outbox_id), 4)) FROM courier.parked",
             "60 60");
         expect_value(admin, "SELECT courier.lane_to_park('bus', 7, 'k', 1)", "7");
-        PQfinish(operator);
+        PQfinish(by_hand);
 }

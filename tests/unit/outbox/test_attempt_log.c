@@ -54,6 +54,17 @@ Test(attempt_log, packs_attempts_that_ended_alike)
         cr_expect_str_eq(values[PACK_TOOK_US], "{\"{250,250,250}\"}");
 }
 
+/* Who reads them asks for a receiver, or for 0. */
+Test(attempt_log, does_not_tell_the_shards_of_a_sink_apart)
+{
+        struct attempt_record record = a_record(1);
+
+        record.lane = -3;
+        add(record);
+        attempt_log_take(log_, values);
+        cr_expect_str_eq(values[PACK_LANE], "{0}");
+}
+
 Test(attempt_log, begins_a_pack_for_whatever_ended_otherwise)
 {
         struct attempt_record record = a_record(1);
