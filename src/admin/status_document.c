@@ -165,7 +165,7 @@ static json_t *slow_filters(const struct sink_telemetry *sink)
 /* What only the database knows. */
 static void add_found(json_t *document, const json_t *found)
 {
-        static const char *const members[] = {"topics", "owner", "backlog", "retrying",
+        static const char *const members[] = {"topics", "owner", "shards", "backlog", "retrying",
             "unfinished", "blocked", "delayed", "dead", "counts_are_exact", "next_retry_at",
             "settings_differ", "receivers", "pauses", "settled_at"};
 

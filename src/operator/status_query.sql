@@ -32,14 +32,38 @@ WITH RECURSIVE moment AS MATERIALIZED (
   WHERE $1::json IS NULL AND sink <> 'courier.marks'
 ), locks AS MATERIALIZED (
   SELECT * FROM courier.relay_lock
-), owners AS MATERIALIZED (
-  -- As courier.lane_owner, of the sink's first lane; pg_locks is read once for both.
-  SELECT DISTINCT ON (cursor.sink) cursor.sink, pid, application_name,
+), members AS MATERIALIZED (
+  SELECT member.name, member.shards, locks.pid
+  FROM locks JOIN courier.member ON locks.lock_id = (member.lock_id::bigint & 4294967295)
+  WHERE is_relay
+), shard_owners AS MATERIALIZED (
+  -- As courier.lane_owner, of the sink's own lanes; pg_locks is read once for all.
+  SELECT cursor.sink, greatest(-1 - cursor.lane, 0) AS shard, locks.pid, application_name, members.name AS relay,
          coalesce(client_addr::text, CASE WHEN client_port = -1 THEN 'unix socket' END) AS client
   FROM locks
   JOIN courier.cursor ON cursor.lock_id = locks.lock_id
-  WHERE is_relay
-  ORDER BY cursor.sink, cursor.lane
+  LEFT JOIN members ON members.pid = locks.pid
+  WHERE is_relay AND cursor.lane <= 0
+), owners AS MATERIALIZED (
+  SELECT DISTINCT ON (sink) * FROM shard_owners ORDER BY sink, shard
+), shards AS MATERIALIZED (
+  -- Of sinks with several, and of those whose number is being changed or is another in some configuration.
+  SELECT noted.name AS sink, json_build_object(
+    'total', noted.shards, 'wanted', noted.shards_wanted,
+    'owners', (SELECT coalesce(json_agg(json_build_object('relay', relay, 'pid', pid,
+                 'application_name', application_name, 'client', client, 'shards', shards) ORDER BY shards[1]), '[]')
+               FROM (SELECT relay, pid, application_name, client, array_agg(shard ORDER BY shard) AS shards
+                     FROM shard_owners WHERE shard_owners.sink = noted.name
+                     GROUP BY relay, pid, application_name, client) AS each),
+    'unowned', (SELECT coalesce(json_agg(shard ORDER BY shard), '[]') FROM generate_series(0, noted.shards - 1) AS shard
+                WHERE shard NOT IN (SELECT s.shard FROM shard_owners AS s WHERE s.sink = noted.name)),
+    'otherwise', other.list) AS document
+  FROM courier.sink AS noted
+  CROSS JOIN LATERAL (
+    SELECT coalesce(json_agg(json_build_object('relay', members.name, 'shards', members.shards -> noted.name)
+                             ORDER BY members.name), '[]') AS list, count(*) AS n
+    FROM members WHERE members.shards ->> noted.name <> noted.shards::text) AS other
+  WHERE noted.shards > 1 OR noted.shards_wanted IS NOT NULL OR other.n > 0
 ), strangers AS (
   -- The doorbell's lock (0) every writer has for a moment, but none has it exclusively.
   SELECT pid, usename, application_name, backend_start, count(*) AS n,
@@ -56,13 +80,16 @@ WITH RECURSIVE moment AS MATERIALIZED (
          receiver.types AS lane_types, sinks.topics, sinks.types, sinks.header_names, sinks.header_values,
          has_filter OR receiver.filter IS NOT NULL AS is_filtered,
          receiver.failing_since IS NOT NULL AS is_failing,
+         CASE WHEN cursor.lane < 0 THEN noted.shards END AS shards, -- of a shard the events of its keys
+         EXISTS (SELECT FROM courier.shard_end AS ended WHERE ended.sink = cursor.sink) AS was_divided,
          top_id > greatest(from_floor, last_id) AS has_new,
          pg_snapshot_xmin(from_snapshot) < from_xid
            OR pg_snapshot_xmin(until_snapshot) < until_xid AS has_stragglers
   FROM moment, sinks
   JOIN courier.cursor USING (sink)
   LEFT JOIN courier.receiver ON receiver.sink = cursor.sink AND receiver.id = cursor.lane
-  WHERE CASE WHEN sinks.fans_out THEN receiver.state = 'active' ELSE cursor.lane = 0 END
+  LEFT JOIN courier.sink AS noted ON noted.name = cursor.sink
+  WHERE CASE WHEN sinks.fans_out THEN receiver.state = 'active' ELSE cursor.lane <= 0 END
 ), looked_at AS MATERIALIZED (
   -- Of each sink the hundred furthest behind stand for the others.
   SELECT *, greatest(50, least(5000, 20000 / n_all)) AS max_rows
@@ -102,7 +129,7 @@ WITH RECURSIVE moment AS MATERIALIZED (
   JOIN patterns AS wide ON wide.sink = lane.sink AND wide.of_sink
   LEFT JOIN patterns AS narrow ON narrow.sink = lane.sink AND narrow.lane = lane.lane AND NOT narrow.of_sink
   CROSS JOIN LATERAL (
-    (SELECT NULL::xid8 AS piece, id, topic, type, headers, created_at,
+    (SELECT NULL::xid8 AS piece, id, topic, type, headers, created_at, key, txid,
             (SELECT top_id FROM moment) AS upto, true AS is_left
      FROM courier.outbox
      WHERE lane.has_new AND id > lane.above
@@ -112,7 +139,7 @@ WITH RECURSIVE moment AS MATERIALIZED (
     SELECT straggler.txid, one.*, lane.above, true
     FROM (SELECT pg_snapshot_xip(lane.from_snapshot)
           UNION SELECT pg_snapshot_xip(lane.until_snapshot)) AS straggler (txid),
-         LATERAL (SELECT id, topic, type, headers, created_at
+         LATERAL (SELECT id, topic, type, headers, created_at, key, txid
                   FROM courier.outbox
                   WHERE lane.has_stragglers
                     AND (outbox.txid, outbox.id) <= (straggler.txid, lane.above)
@@ -123,7 +150,7 @@ WITH RECURSIVE moment AS MATERIALIZED (
     UNION ALL
     -- From a snapshot's xmax on, which is the last completed transaction plus one, there are some in
     -- no list: all of them are one piece.
-    SELECT bounds.first, id, topic, type, headers, created_at, lane.above,
+    SELECT bounds.first, id, topic, type, headers, created_at, key, txid, lane.above,
            hidden.id <= lane.above
              AND NOT courier.has_passed(lane.from_snapshot, lane.until_snapshot, lane.last_id,
                                         hidden.id, hidden.txid)
@@ -138,7 +165,9 @@ WITH RECURSIVE moment AS MATERIALIZED (
                   ORDER BY outbox.txid, outbox.id LIMIT lane.max_rows) AS hidden
   ) AS row
   CROSS JOIN LATERAL (
-    SELECT (wide.topic = '' OR row.topic ~ wide.topic)
+    SELECT (lane.shards IS NULL OR courier.shard_of(row.key, lane.shards, row.id) = -1 - lane.lane)
+           AND NOT (lane.was_divided AND lane.lane <= 0 AND courier.had_passed(lane.sink, row.key, row.id, row.txid))
+           AND (wide.topic = '' OR row.topic ~ wide.topic)
            AND (wide.not_topic IS NULL OR row.topic !~ wide.not_topic)
            AND (wide.type IS NULL OR row.type ~ wide.type)
            AND (wide.not_type IS NULL OR row.type !~ wide.not_type)
@@ -191,6 +220,7 @@ WITH RECURSIVE moment AS MATERIALIZED (
     'topics', sinks.topics,
     'owner', (SELECT json_build_object('pid', pid, 'application_name', application_name, 'client', client)
               FROM owners WHERE owners.sink = sinks.sink),
+    'shards', (SELECT document FROM shards WHERE shards.sink = sinks.sink),
     'backlog', json_build_object('events', counted.n, 'is_exact', counted.is_exact,
       'oldest_age', greatest(0, coalesce(round(extract(epoch FROM
         moment.at - least(counted.oldest, parked_counts.oldest))::numeric, 3), 0)),

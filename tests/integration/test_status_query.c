@@ -5,6 +5,7 @@
 #include "config/config.h"
 #include "failures_rig.h"
 #include "operator/status_query.h"
+#include "support/shards.h"
 #include "support/writers.h"
 
 #include <stdlib.h>
@@ -795,4 +796,79 @@ Test(look, lists_a_bounded_number_of_taps_and_counts_all)
         cr_expect_eq(json_array_size(json_object_get(taps, "first")), 200);
         cr_expect_eq(integer_of(json_object_get(taps, "states"), "ok"), 203);
         json_decref(look);
+}
+
+/* ---- shards ------------------------------------------------------------------------------- */
+
+static void expect_shards(const char *expected)
+{
+        json_t *look = look_for(NULL);
+        json_t *shards = json_object_get(sink_of(look, "bus"), "shards");
+        char *text = json_dumps(shards, JSON_ENCODE_ANY | JSON_COMPACT);
+
+        cr_expect_str_eq(text, expected, "%s", text);
+        free(text);
+        json_decref(look);
+}
+
+Test(look, a_backlog_is_that_of_all_shards_without_what_former_ones_had)
+{
+        json_t *look;
+
+        shards_divide(rig.owner);
+        look = look_for(NULL);
+        cr_expect_eq(backlog_of(look, "bus"),
+            database_integer(rig.owner, "SELECT count(*) FROM shard_event WHERE NOT is_passed"));
+        cr_expect(is_exact(look, "bus"));
+        json_decref(look);
+        database_exec(rig.owner, "SELECT shard_go('bus', -1, 45), shard_pass('bus', -2)");
+        look = look_for(NULL);
+        cr_expect_eq(backlog_of(look, "bus"),
+            database_integer(rig.owner, "SELECT count(*) FROM shard_event WHERE NOT is_passed"));
+        json_decref(look);
+}
+
+Test(look, stragglers_of_a_shard_are_those_of_its_keys)
+{
+        PGconn *writer = database_connect(rig.dsn);
+        json_t *look;
+
+        shards_divide(rig.owner);
+        database_exec(rig.owner, "GRANT courier_publisher TO relay");
+        database_exec(writer, "BEGIN; SELECT count(courier.publish('t', '1', 'k' || i))"
+                              " FROM generate_series(1, 20) AS i");
+        database_exec(
+            rig.owner, "SELECT shard_pass('bus', lane) FROM generate_series(-3, -1) AS lane");
+        database_exec(writer, "COMMIT");
+        look = look_for(NULL);
+        cr_expect_eq(backlog_of(look, "bus"), 20);
+        json_decref(look);
+        database_exec(rig.owner, "REVOKE courier_publisher FROM relay");
+        PQfinish(writer);
+}
+
+Test(look, says_who_has_which_shards_and_who_wants_another_number)
+{
+        PGconn *member = database_connect(rig.dsn);
+        char *expected;
+
+        database_exec(rig.owner, "SELECT courier.agree_shards('bus', 1, false, false, 'test')");
+        expect_shards("null");
+        database_exec(rig.owner, "SELECT courier.agree_shards('bus', 3, false, false, 'test')");
+        expect_shards("{\"total\":3,\"wanted\":null,\"owners\":[],\"unowned\":[0,1,2],"
+                      "\"otherwise\":[]}");
+        database_exec(member,
+            "SET application_name = 'mine';"
+            "SELECT courier.join_relays('a', 'host', '1', 1, '{\"bus\": 2, \"other\": 1}');"
+            "SELECT pg_advisory_lock(1668248946, lock_id) FROM courier.cursor WHERE lane IN (-1, "
+            "-3)");
+        database_exec(rig.owner, "UPDATE courier.sink SET shards_wanted = 4");
+        expected =
+            xasprintf("{\"total\":3,\"wanted\":4,\"owners\":[{\"relay\":\"a\",\"pid\":%d,"
+                      "\"application_name\":\"mine\",\"client\":\"unix socket\",\"shards\":[0,2]}],"
+                      "\"unowned\":[1],\"otherwise\":[{\"relay\":\"a\",\"shards\":2}]}",
+                PQbackendPID(member));
+        expect_shards(expected);
+        free(expected);
+        PQfinish(member);
 }

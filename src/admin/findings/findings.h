@@ -5,6 +5,8 @@
  */
 #pragma once
 
+#include "base/bytes.h"
+
 #include <jansson.h>
 
 /*
@@ -21,3 +23,9 @@ unsigned findings_count(const json_t *findings);
 
 /* A duration for people: "0.4 s", "12 s", "4 min 10 s", "3 h", "2 d 4 h". */
 void findings_duration(char *text, size_t size, double seconds);
+
+/* Numbers of shards in order: "0, 2 to 5". */
+void findings_append_numbers(struct bytes *text, const json_t *numbers);
+
+/* Who has shards of a sink, of "shards" of its document: "relay-a: 0 to 3, relay-b: 4". */
+void findings_append_owners(struct bytes *text, const json_t *shards);

@@ -11,6 +11,7 @@
 #define KEY_BYTES        64  /* of a key that are told */
 #define WORD_BYTES       200 /* of what a peer said */
 #define DIFFERENCE_BYTES 400
+#define MOST_RELAYS      4 /* that are told by name */
 
 static bool is_state(const json_t *sink, const char *state)
 {
@@ -362,6 +363,90 @@ static void add_settings(struct findings *findings, const json_t *sink)
         findings_add(findings, &finding);
 }
 
+/* Relays give their shards back when what they have under way is settled. */
+static void add_change_of_shards(struct findings *findings, const json_t *sink)
+{
+        const json_t *shards = status_get(sink, "shards");
+        struct finding finding = finding_of(ATTENTION_NOTE, "shards", status_text(sink, "name"));
+        struct bytes owners = {0};
+
+        findings_append_owners(&owners, shards);
+        bytes_printf(&finding.title, "%s is to have %s instead of %.0f", finding.sink,
+            words_counted(status_number(shards, "wanted"), "shard", "shards").text,
+            status_number(shards, "total"));
+        if (owners.length > 0) {
+                sentence_append(&finding.why, "These relays still have shards: %s", owners.data);
+                sentence_append(&finding.remedy,
+                    "They give them back by themselves. One that does not has an older version, or "
+                    "hangs: stop it");
+        } else {
+                sentence_append(&finding.why, "No relay has a shard of it any more");
+                sentence_append(&finding.remedy,
+                    "The next relay that starts or looks for shards divides it anew");
+        }
+        bytes_deinit(&owners);
+        findings_add(findings, &finding);
+}
+
+static void add_other_numbers(struct findings *findings, const json_t *sink)
+{
+        const json_t *shards = status_get(sink, "shards");
+        const json_t *otherwise = status_get(shards, "otherwise"), *one;
+        struct finding finding = finding_of(ATTENTION_WARNING, "shards", status_text(sink, "name"));
+        size_t i;
+
+        bytes_printf(&finding.title, "%s has another number of shards for %s",
+            json_array_size(otherwise) > 1
+                ? words_counted((double)json_array_size(otherwise), "relay", "relays").text
+                : "A relay",
+            finding.sink);
+        json_array_foreach(otherwise, i, one)
+        {
+                if (i == MOST_RELAYS)
+                        break;
+                sentence_append(&finding.why,
+                    "Relay %s has shards: %.0f in its configuration, %.0f are in force",
+                    status_text(one, "relay"), status_number(one, "shards"),
+                    status_number(shards, "total"));
+        }
+        sentence_append(&finding.remedy, "Give it the newer file and reload it; until then it gets "
+                                         "no shard of this sink");
+        findings_add(findings, &finding);
+}
+
+static void add_unowned_shards(struct findings *findings, const json_t *sink)
+{
+        const json_t *shards = status_get(sink, "shards");
+        const json_t *unowned = status_get(shards, "unowned");
+        struct finding finding =
+            finding_of(ATTENTION_WARNING, "unowned_shards", status_text(sink, "name"));
+
+        bytes_printf(
+            &finding.title, "No relay delivers shard%s ", json_array_size(unowned) > 1 ? "s" : "");
+        findings_append_numbers(&finding.title, unowned);
+        bytes_printf(&finding.title, " of %s", finding.sink);
+        sentence_append(&finding.why, "It has %s",
+            words_counted(status_number(shards, "total"), "shard", "shards").text);
+        waiting_append(&finding.why, sink);
+        sentence_append(&finding.remedy,
+            "A relay that begins or ends hands shards over for a moment. If it lasts, look into "
+            "the relays' logs");
+        findings_add(findings, &finding);
+}
+
+static void add_shards(struct findings *findings, const json_t *sink)
+{
+        const json_t *shards = status_get(sink, "shards");
+
+        if (json_is_integer(status_get(shards, "wanted")))
+                add_change_of_shards(findings, sink);
+        else if (json_array_size(status_get(shards, "otherwise")) > 0)
+                add_other_numbers(findings, sink);
+        if (json_array_size(status_get(shards, "unowned")) > 0 &&
+            json_array_size(status_get(shards, "owners")) > 0)
+                add_unowned_shards(findings, sink);
+}
+
 void findings_add_sinks(struct findings *findings)
 {
         const json_t *sink;
@@ -371,6 +456,7 @@ void findings_add_sinks(struct findings *findings)
         {
                 add_state(findings, sink);
                 add_settings(findings, sink);
+                add_shards(findings, sink);
                 add_receivers(findings, sink);
                 if (json_is_object(status_get(sink, "slow_filters")))
                         add_slow_filters(findings, sink);

@@ -256,6 +256,43 @@ static const char *action_name(enum findings_action action)
 }
 
 /* To the millisecond: more is noise of the sum. */
+void findings_append_numbers(struct bytes *text, const json_t *numbers)
+{
+        size_t n = json_array_size(numbers);
+
+        for (size_t i = 0, end; i < n; i = end) {
+                json_int_t first = json_integer_value(json_array_get(numbers, i));
+
+                for (end = i + 1; end < n; end++)
+                        if (json_integer_value(json_array_get(numbers, end)) !=
+                            first + (json_int_t)(end - i))
+                                break;
+                bytes_printf(text, "%s%" JSON_INTEGER_FORMAT, i > 0 ? ", " : "", first);
+                if (end - i > 1)
+                        bytes_printf(text, "%s%" JSON_INTEGER_FORMAT, end - i > 2 ? " to " : ", ",
+                            first + (json_int_t)(end - i) - 1);
+        }
+}
+
+void findings_append_owners(struct bytes *text, const json_t *shards)
+{
+        const json_t *owner;
+        size_t i;
+
+        json_array_foreach(status_get(shards, "owners"), i, owner)
+        {
+                const char *relay = status_text(owner, "relay");
+
+                bytes_printf(text, "%s", i > 0 ? "; " : "");
+                if (*relay != '\0')
+                        bytes_printf(text, "%s: ", relay);
+                else
+                        bytes_printf(
+                            text, "process %.0f of the database: ", status_number(owner, "pid"));
+                findings_append_numbers(text, status_get(owner, "shards"));
+        }
+}
+
 static json_t *lasts_of(const struct finding *finding)
 {
         if (finding->lasts_s < 0)

@@ -77,6 +77,7 @@ function makeCard(sink) {
     counts: make("dl", { class: "counts" }),
     error: make("p", { class: "last-error" }),
     receivers: make("a", { class: "fan" }),
+    shards: make("p", { class: "shards" }),
     last: make("span", { class: "muted" }),
     button: make("button", { type: "button" }, icon("pause"), make("span")),
   };
@@ -99,10 +100,31 @@ function makeCard(sink) {
     make("div", { class: "trends" }, parts.backlog.node, parts.rate.node, parts.latency.node),
     parts.counts,
     parts.receivers,
+    parts.shards,
     parts.error,
     make("footer", {}, parts.last, parts.button));
   card.parts = parts;
   return card;
+}
+
+/* "0, 2 to 5" */
+function numbersWords(numbers) {
+  const runs = [];
+  for (const n of numbers) {
+    const run = runs.at(-1);
+    if (run && run.last + 1 === n) run.last = n;
+    else runs.push({ first: n, last: n });
+  }
+  return runs.map(({ first, last }) =>
+    last === first ? `${first}` : `${first}${last - first > 1 ? " to " : ", "}${last}`).join(", ");
+}
+
+export function shardsWords(sink) {
+  if (!(sink.shards?.total > 1)) return "";
+  const { total, owners, unowned } = sink.shards;
+  const whose = owners.map(({ relay, pid, shards }) => `${relay ?? `process ${pid}`}: ${numbersWords(shards)}`);
+  if (unowned.length > 0) whose.push(`no relay: ${numbersWords(unowned)}`);
+  return `${count(total)} shards; ${whose.join("; ")}`;
 }
 
 /* Counting stops where it would cost the database something. */
@@ -164,6 +186,8 @@ function updateCard(card, sink, status) {
   setText(parts.receivers, receiversWords(sink));
   setHidden(parts.receivers, !sink.receivers);
   setAttribute(parts.receivers, "href", hasReceivers() ? "#receivers" : null);
+  setText(parts.shards, shardsWords(sink));
+  setHidden(parts.shards, !(sink.shards?.total > 1));
 
   setText(parts.last, lastWords(sink, status));
   setAttribute(parts.button, "data-verb", isPaused(sink) ? "resume" : "pause");

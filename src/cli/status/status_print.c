@@ -290,6 +290,33 @@ static void print_marks(const json_t *marks)
         putchar('\n');
 }
 
+/* Who has which shards of the sinks that have several. */
+static void print_shards(const json_t *sinks)
+{
+        const json_t *sink;
+        size_t i;
+
+        json_array_foreach(sinks, i, sink)
+        {
+                const json_t *shards = get(sink, "shards");
+                const json_t *unowned = get(shards, "unowned");
+                struct bytes owners = {0};
+
+                if (!json_is_object(shards) || json_integer_value(get(shards, "total")) < 2)
+                        continue;
+                findings_append_owners(&owners, shards);
+                if (json_array_size(unowned) > 0) {
+                        bytes_printf(&owners, "%sno relay: ", owners.length > 0 ? "; " : "");
+                        findings_append_numbers(&owners, unowned);
+                }
+                printf("%s: %lld shards; ", text_of(sink, "name"),
+                    (long long)json_integer_value(get(shards, "total")));
+                table_print_text(owners.data, 0);
+                putchar('\n');
+                bytes_deinit(&owners);
+        }
+}
+
 /* Else a frozen picture looks healthy. */
 static void print_age(const json_t *status)
 {
@@ -393,6 +420,7 @@ bool status_print(const json_t *status, const json_t *findings, const char *unan
         else if (!print_sheet(&sink_sheet, get(status, "sinks"),
                      json_array_size(get(status, "sinks")), has_colours, error))
                 return false;
+        print_shards(get(status, "sinks"));
         if (!print_relays(get(status, "relays"), has_colours, error))
                 return false;
         if (json_array_size(get(get(status, "taps"), "first")) > 0) {

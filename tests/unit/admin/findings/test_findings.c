@@ -539,3 +539,52 @@ Test(attention, says_why_rows_are_not_marked)
             "No relay marks", NULL);
         expect_lines(MARKS(", 'is_behind_lanes': true, 'unread_age': 59"), 0);
 }
+
+#define SHARDS(members)                                                                            \
+        "{'sinks': [{'name': 'a', 'state': 'running', 'shards': {'total': 4, " members "}}]}"
+
+Test(attention, tells_who_still_has_shards_while_their_number_changes)
+{
+        expect(SHARDS("'wanted': 6, 'unowned': [1], 'otherwise': [{'relay': 'b', 'shards': 6}],"
+                      " 'owners': [{'relay': 'b', 'pid': 7, 'shards': [0]}, {'relay': null,"
+                      " 'pid': 8, 'shards': [2, 3]}]"),
+            "warning unowned_shards:a -1: No relay delivers shard 1 of a | It has 4 shards. ",
+            "note shards:a -1: a is to have 6 shards instead of 4 | These relays still have"
+            " shards: b: 0; process 8 of the database: 2, 3. | ",
+            NULL);
+        expect(SHARDS("'wanted': 6, 'unowned': [0, 1, 2, 3], 'otherwise': [], 'owners': []"),
+            "note shards:a -1: a is to have 6 shards instead of 4 | No relay has a shard", NULL);
+        expect_lines(
+            SHARDS("'wanted': 6, 'unowned': [0, 1, 2, 3], 'otherwise': [], 'owners': []"), 1);
+}
+
+Test(attention, tells_which_relay_has_another_number_of_shards)
+{
+        expect(SHARDS("'wanted': null, 'unowned': [], 'owners': [{'relay': 'b', 'pid': 7,"
+                      " 'shards': [0, 1, 2, 3]}], 'otherwise': [{'relay': 'c', 'shards': 2}]"),
+            "warning shards:a -1: A relay has another number of shards for a | Relay c has"
+            " shards: 2 in its configuration, 4 are in force. | Give it the newer file and"
+            " reload it",
+            NULL);
+        expect_lines(SHARDS("'wanted': null, 'unowned': [], 'otherwise': [], 'owners':"
+                            " [{'relay': 'b', 'pid': 7, 'shards': [0, 1, 2, 3]}]"),
+            0);
+}
+
+static void expect_numbers(const char *numbers, const char *expected)
+{
+        json_t *list = json_loads(numbers, 0, NULL);
+        struct bytes text = {0};
+
+        findings_append_numbers(&text, list);
+        cr_expect_str_eq(text.data, expected, "%s", text.data);
+        bytes_deinit(&text);
+        json_decref(list);
+}
+
+Test(attention, names_runs_of_shards_by_their_ends)
+{
+        expect_numbers("[3]", "3");
+        expect_numbers("[0, 1]", "0, 1");
+        expect_numbers("[0, 1, 2, 5, 7, 8, 9]", "0 to 2, 5, 7 to 9");
+}
