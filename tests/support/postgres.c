@@ -24,7 +24,7 @@ static bool has_server(const char *bin_folder)
 }
 
 /* The folder of initdb and postgres, which Debian keeps out of PATH. */
-static const char *bin_folder(void)
+const char *postgres_bin_folder(void)
 {
         static char folder[512];
         FILE *pg_config;
@@ -56,7 +56,7 @@ static const char *bin_folder(void)
 
 static void run_initdb(const char *data, const char *log_path)
 {
-        char *initdb = xasprintf("%s/initdb", bin_folder());
+        char *initdb = xasprintf("%s/initdb", postgres_bin_folder());
         const char *argv[] = {initdb, "-D", data, "-A", "trust", "-N", "-E", "UTF8", "--locale=C",
             "-U", "postgres", NULL};
 
@@ -89,30 +89,50 @@ static char *prepared_cluster(void)
         return prepared;
 }
 
-/* A copy has the system identifier of what it is a copy of. */
-static void init_cluster(const struct postgres *postgres, bool is_distinct)
+static void fill_anew(const struct postgres *postgres, const char *data, const void *nothing)
 {
-        char *data = xasprintf("%s/data", postgres->folder);
-        char *prepared = is_distinct ? NULL : prepared_cluster();
+        (void)nothing;
+        run_initdb(data, postgres->log_path);
+}
+
+/* A copy has the system identifier of what it is a copy of. */
+static void fill_with_copy(const struct postgres *postgres, const char *data, const void *nothing)
+{
+        char *prepared = prepared_cluster();
         const char *argv[] = {"cp", "-a", "--reflink=auto", prepared, data, NULL};
 
         if (prepared == NULL)
-                run_initdb(data, postgres->log_path);
+                fill_anew(postgres, data, nothing);
         else if (process_run(argv, postgres->log_path, true) != 0)
                 test_abort("cp failed:\n%s", read_file(postgres->log_path));
         free(prepared);
-        free(data);
+}
+
+/* What pg_rewind wants, which also starts the server by itself. */
+static void fill_replicated(const struct postgres *postgres, const char *data, const void *nothing)
+{
+        char *path = xasprintf("%s/postgresql.auto.conf", data);
+        FILE *settings;
+
+        fill_with_copy(postgres, data, nothing);
+        settings = fopen(path, "a");
+        if (settings == NULL ||
+            fputs("wal_log_hints = on\nwal_keep_size = 256MB\n", settings) < 0 ||
+            fclose(settings) != 0)
+                test_abort("cannot write %s: %s", path, strerror(errno));
+        free(path);
 }
 
 static void start_postmaster(struct postgres *postgres)
 {
-        char *server = xasprintf("%s/postgres", bin_folder());
+        char *server = xasprintf("%s/postgres", postgres_bin_folder());
         char *data = xasprintf("%s/data", postgres->folder);
         char *sockets = xasprintf("unix_socket_directories=%s", postgres->folder);
         char *port = xasprintf("port=%u", postgres->port);
         const char *argv[] = {server, "-D", data, "-c", sockets, "-c", port, "-c",
-            "listen_addresses=127.0.0.1", "-c", postgres->is_durable ? "fsync=on" : "fsync=off",
-            "-c", postgres->is_durable ? "full_page_writes=on" : "full_page_writes=off", "-c",
+            "listen_addresses=127.0.0.1", "-c",
+            postgres->care == POSTGRES_DURABLE ? "fsync=on" : "fsync=off", "-c",
+            postgres->care == POSTGRES_HASTY ? "full_page_writes=off" : "full_page_writes=on", "-c",
             "max_connections=200", "-c", "max_prepared_transactions=20", "-c",
             /* Files in the data folder: nothing is left in /dev/shm by a killed server. */
             "dynamic_shared_memory_type=mmap", "-c", "log_line_prefix=%m [%p] %u@%d ", NULL};
@@ -150,18 +170,22 @@ static void stop_own_clusters(void)
                 postgres_stop_immediate(postgres);
 }
 
-static struct postgres *start_cluster(bool is_durable, bool is_distinct)
+struct postgres *postgres_start_filled(
+    enum postgres_care care, postgres_fill_fn *fill, const void *context)
 {
         struct postgres *postgres = xcalloc(1, sizeof *postgres);
+        char *data;
 
-        postgres->is_durable = is_durable;
+        postgres->care = care;
         postgres->folder = temp_folder();
         postgres->log_path = xasprintf("%s/log", postgres->folder);
         if (clusters == NULL)
                 atexit(stop_own_clusters); /* after temp_folder(): runs before the folders go */
         postgres->next = clusters;
         clusters = postgres;
-        init_cluster(postgres, is_distinct);
+        data = xasprintf("%s/data", postgres->folder);
+        fill(postgres, data, context);
+        free(data);
         for (int tries = 0; tries < 5; tries++) {
                 postgres->port = free_port();
                 start_postmaster(postgres);
@@ -173,17 +197,22 @@ static struct postgres *start_cluster(bool is_durable, bool is_distinct)
 
 struct postgres *postgres_start(void)
 {
-        return start_cluster(false, false);
+        return postgres_start_filled(POSTGRES_HASTY, fill_with_copy, NULL);
 }
 
 struct postgres *postgres_start_distinct(void)
 {
-        return start_cluster(false, true);
+        return postgres_start_filled(POSTGRES_HASTY, fill_anew, NULL);
 }
 
 struct postgres *postgres_start_durable(void)
 {
-        return start_cluster(true, false);
+        return postgres_start_filled(POSTGRES_DURABLE, fill_with_copy, NULL);
+}
+
+struct postgres *postgres_start_replicated(void)
+{
+        return postgres_start_filled(POSTGRES_REPLICATED, fill_replicated, NULL);
 }
 
 void postgres_start_again(struct postgres *postgres)

@@ -14,11 +14,17 @@
 #include <libpq-fe.h>
 #include <stdint.h>
 
+enum postgres_care {
+        POSTGRES_HASTY,
+        POSTGRES_REPLICATED, /* with full_page_writes */
+        POSTGRES_DURABLE,    /* and fsync */
+};
+
 struct postgres {
         char *folder;   /* also where the unix socket is */
         char *log_path; /* the server's log */
         uint16_t port;  /* of the unix socket and, on 127.0.0.1, of TCP */
-        bool is_durable;
+        enum postgres_care care;
         struct process postmaster;
         struct postgres *next; /* of this process's own clusters */
 };
@@ -36,6 +42,18 @@ struct postgres *postgres_start_distinct(void);
 
 /* The same with fsync and full_page_writes on. */
 struct postgres *postgres_start_durable(void);
+
+/* The same with what pg_rewind wants: may have a standby (postgres_replica.h). */
+struct postgres *postgres_start_replicated(void);
+
+/* The same with a data folder that `fill` makes. */
+typedef void postgres_fill_fn(
+    const struct postgres *postgres, const char *data, const void *context);
+struct postgres *postgres_start_filled(
+    enum postgres_care care, postgres_fill_fn *fill, const void *context);
+
+/* Where initdb, postgres and their like are. */
+const char *postgres_bin_folder(void);
 
 /*
  * The cluster that all tests of this binary share; not to be stopped or reconfigured. Criterion
