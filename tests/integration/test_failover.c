@@ -1,0 +1,340 @@
+/*
+ * PostgreSQL fails over under a relay whose dsn names both servers: to a standby that is
+ * synchronous, to one that lags; and the old primary comes back and accepts writes.
+ */
+#include "base/alloc.h"
+#include "support/postgres_replica.h"
+#include "support/program_expect.h"
+#include "support/relay_fixture.h"
+
+#include <criterion/criterion.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEADLINE_MS 60000
+#define WINDOW      50
+#define N_LATE      200
+
+struct stage {
+        struct relay_fixture fixture; /* its dsns name both; its session is with the primary */
+        struct postgres *primary;
+        struct postgres *standby;
+        char *database;
+};
+
+static void begin(struct stage *stage, bool is_synchronous)
+{
+        struct relay_fixture *fixture = &stage->fixture;
+
+        *stage = (struct stage){.primary = postgres_start_replicated()};
+        relay_fixture_begin(fixture, stage->primary);
+        stage->database = xstrdup(PQdb(fixture->admin));
+        stage->standby = postgres_start_standby(stage->primary);
+        if (is_synchronous)
+                postgres_wait_for_standby(stage->primary);
+        free(fixture->app);
+        free(fixture->relay);
+        fixture->app = postgres_dsn_of_two(stage->primary, stage->standby, stage->database, "app");
+        fixture->relay =
+            postgres_dsn_of_two(stage->primary, stage->standby, stage->database, "relay");
+}
+
+static PGconn *connect_to(const struct stage *stage, const struct postgres *postgres)
+{
+        char *dsn = postgres_dsn(postgres, stage->database, "postgres");
+        PGconn *connection = database_connect(dsn);
+
+        free(dsn);
+        return connection;
+}
+
+/* The standby is the primary from now on. */
+static void change_roles(struct stage *stage)
+{
+        struct postgres *old = stage->primary;
+
+        stage->primary = stage->standby;
+        stage->standby = old;
+        PQfinish(stage->fixture.admin);
+        stage->fixture.admin = connect_to(stage, stage->primary);
+}
+
+static void fail_over(struct stage *stage)
+{
+        postgres_kill(stage->primary);
+        postgres_promote(stage->standby);
+        change_roles(stage);
+}
+
+static void end(struct stage *stage, struct relay_process *relay)
+{
+        relay_destroy(relay);
+        relay_fixture_end(&stage->fixture);
+        free(stage->database);
+}
+
+static struct relay_process *start_relay(const struct stage *stage, const char *redis_settings)
+{
+        return relay_start("postgres: {dsn: \"%s\"}\n"
+                           "relay: {standby: 50ms, sweep: 1h}\n"
+                           "sinks:\n"
+                           "  - name: bus\n"
+                           "    topics: [\"**\"]\n"
+                           "    start: beginning\n"
+                           "    max_in_flight: %d\n"
+                           "    redis: {url: \"unix://%s\", stream: events%s}\n",
+            stage->fixture.relay, WINDOW, stage->fixture.redis.socket_path, redis_settings);
+}
+
+/* ---- which of the writers' events
+ * ----------------------------------------------------------------------------- */
+
+/* A flag for each event of each writer; the writers have stopped. */
+struct flags {
+        bool **of_writer;
+        unsigned n_writers;
+};
+
+static struct flags flags_make(const struct writers *writers)
+{
+        struct flags flags = {.n_writers = writers_count(writers)};
+
+        flags.of_writer = xcalloc(flags.n_writers, sizeof *flags.of_writer);
+        for (unsigned w = 0; w < flags.n_writers; w++)
+                flags.of_writer[w] = xcalloc(writers_n_events(writers, w) + 1, sizeof(bool));
+        return flags;
+}
+
+static void flags_free(struct flags *flags)
+{
+        for (unsigned w = 0; w < flags->n_writers; w++)
+                free(flags->of_writer[w]);
+        free(flags->of_writer);
+}
+
+/* Those whose payload the statement returns. */
+static struct flags flags_of_rows(const struct writers *writers, PGconn *admin, const char *sql)
+{
+        struct flags flags = flags_make(writers);
+        PGresult *rows = PQexec(admin, sql);
+        unsigned w, n;
+
+        cr_assert_eq(PQresultStatus(rows), PGRES_TUPLES_OK, "%s", PQerrorMessage(admin));
+        for (int i = 0; i < PQntuples(rows); i++) {
+                cr_assert_eq(sscanf(PQgetvalue(rows, i, 0), "[%u, %u]", &w, &n), 2);
+                flags.of_writer[w][n] = true;
+        }
+        PQclear(rows);
+        return flags;
+}
+
+static struct flags flags_of_arrivals(const struct writers *writers, const struct history *history)
+{
+        struct flags flags = flags_make(writers);
+
+        for (size_t i = 0; i < history->n_arrivals; i++)
+                flags.of_writer[history->arrivals[i].writer][history->arrivals[i].number] = true;
+        return flags;
+}
+
+/* How many are in the first and not in the second. */
+static unsigned count_only_in(
+    const struct writers *writers, const struct flags *first, const struct flags *second)
+{
+        unsigned count = 0;
+
+        for (unsigned w = 0; w < first->n_writers; w++)
+                for (unsigned n = 0; n < writers_n_events(writers, w); n++)
+                        count += first->of_writer[w][n] && !second->of_writer[w][n];
+        return count;
+}
+
+/* ---- a synchronous standby
+ * ------------------------------------------------------------------------------- */
+
+static void fail_over_twice(const char *synchronous_commit)
+{
+        struct stage stage;
+        struct relay_process *relay;
+        char *sql = xasprintf("ALTER ROLE app SET synchronous_commit = %s", synchronous_commit);
+
+        begin(&stage, true);
+        database_exec(stage.fixture.admin, sql);
+        relay = start_relay(&stage, "");
+        relay_fixture_write(&stage.fixture, 31);
+        relay_fixture_await_more(&stage.fixture, 300);
+        fail_over(&stage);
+        relay_fixture_await_more(&stage.fixture, 300);
+        postgres_rewind(stage.standby, stage.primary);
+        postgres_wait_for_standby(stage.primary);
+        relay_fixture_await_more(&stage.fixture, 300);
+        fail_over(&stage);
+        relay_fixture_await_more(&stage.fixture, 300);
+        relay_fixture_check(&stage.fixture, relay);
+        end(&stage, relay);
+        free(sql);
+}
+
+Test(failover, loses_nothing_with_a_synchronous_standby)
+{
+        fail_over_twice("on");
+}
+
+Test(failover, loses_nothing_with_a_standby_that_applies_before_it_answers)
+{
+        fail_over_twice("remote_apply");
+}
+
+/* The relay stands still meanwhile, so that the cursor can be seen before it moves on. */
+Test(failover, repeats_what_the_cursor_of_the_new_primary_has_not_passed)
+{
+        struct stage stage;
+        struct relay_fixture *fixture = &stage.fixture;
+        struct relay_process *relay;
+        struct flags not_passed, seen;
+
+        begin(&stage, true);
+        relay = start_relay(&stage, "");
+        relay_fixture_write(fixture, 32);
+        relay_fixture_await_more(fixture, 300);
+        process_signal(&relay->process, SIGSTOP);
+        fail_over(&stage);
+        database_exec(fixture->admin,
+            "CREATE TABLE not_passed AS SELECT payload::text FROM courier.outbox AS event,"
+            " courier.cursor AS lane WHERE NOT courier.has_passed(lane.from_snapshot,"
+            " lane.until_snapshot, lane.last_id, event.id, event.txid)");
+        process_signal(&relay->process, SIGCONT);
+        relay_fixture_await_more(fixture, 300);
+        relay_fixture_check(fixture, relay);
+
+        not_passed =
+            flags_of_rows(fixture->writers, fixture->admin, "SELECT payload FROM not_passed");
+        seen = flags_make(fixture->writers);
+        for (size_t i = 0; i < fixture->history.n_arrivals; i++) {
+                struct arrival event = fixture->history.arrivals[i];
+                cr_expect(!seen.of_writer[event.writer][event.number] ||
+                              not_passed.of_writer[event.writer][event.number],
+                    "event %u of writer %u was passed and came again", event.number, event.writer);
+                seen.of_writer[event.writer][event.number] = true;
+        }
+        flags_free(&seen);
+        flags_free(&not_passed);
+        end(&stage, relay);
+}
+
+Test(failover, repeats_nothing_of_a_sink_that_delivers_exactly_once)
+{
+        struct stage stage;
+        struct relay_process *relay;
+        struct filter_result verdict;
+
+        begin(&stage, true);
+        relay = start_relay(&stage, ", exactly_once: true");
+        relay_fixture_write(&stage.fixture, 33);
+        relay_fixture_await_more(&stage.fixture, 300);
+        fail_over(&stage);
+        relay_fixture_await_more(&stage.fixture, 300);
+        verdict = relay_fixture_check(&stage.fixture, relay);
+
+        cr_expect_eq(verdict.n_repeated, 0, "%zu events came twice", verdict.n_repeated);
+        end(&stage, relay);
+}
+
+/* ---- a standby that lags
+ * --------------------------------------------------------------------------------- */
+
+static bool has_all_of_the_log(void *stage_)
+{
+        struct stage *stage = stage_;
+        struct relay_fixture *fixture = &stage->fixture;
+        struct flags arrived, in_log;
+        unsigned n_missing;
+
+        history_read_stream(&fixture->history, &fixture->redis, "events");
+        arrived = flags_of_arrivals(fixture->writers, &fixture->history);
+        in_log = flags_of_rows(
+            fixture->writers, fixture->admin, "SELECT payload::text FROM courier.outbox");
+        n_missing = count_only_in(fixture->writers, &in_log, &arrived);
+        flags_free(&in_log);
+        flags_free(&arrived);
+        return n_missing == 0;
+}
+
+/* Their ids are given to other events on the new primary. */
+static void expect_ids_again(struct stage *stage, const char *former_events)
+{
+        char *sql = xasprintf("SELECT count(*) FROM json_each_text('%s') AS former"
+                              " JOIN courier.outbox AS event ON event.id = former.key::bigint"
+                              " WHERE event.event_id <> former.value::uuid",
+            former_events);
+
+        cr_expect_gt(database_integer(stage->fixture.admin, sql), 0);
+        free(sql);
+}
+
+/* Until so many events are delivered, and settled, that were published after this. */
+static void await_passed_from_now_on(struct stage *stage)
+{
+        PGconn *admin = stage->fixture.admin;
+        int64_t last_id = database_integer(admin, "SELECT max(id) FROM courier.outbox");
+        char *sql = xasprintf("SELECT count(*) >= %d FROM courier.outbox AS event,"
+                              " courier.cursor AS lane WHERE id > %" PRId64
+                              " AND courier.has_passed(lane.from_snapshot,"
+                              " lane.until_snapshot, lane.last_id, event.id, event.txid)",
+            N_LATE, last_id);
+
+        await_in_database(admin, sql, "late events are settled");
+        free(sql);
+}
+
+static void fail_over_to_the_past(const char *redis_settings)
+{
+        struct stage stage;
+        struct relay_fixture *fixture = &stage.fixture;
+        struct relay_process *relay;
+        struct filter_result verdict;
+        struct flags arrived, in_log;
+        char *former_events;
+
+        begin(&stage, false);
+        relay = start_relay(&stage, redis_settings);
+        relay_fixture_write(fixture, 34);
+        relay_fixture_await_more(fixture, 200);
+        postgres_stop_receiving(stage.standby);
+        await_passed_from_now_on(&stage);
+        former_events = database_value(
+            fixture->admin, "SELECT json_object_agg(id, event_id) FROM courier.outbox");
+        fail_over(&stage);
+        relay_fixture_await_more(fixture, 600);
+        writers_stop(fixture->writers);
+        wait_until(has_all_of_the_log, &stage, DEADLINE_MS, "all that is in the log arrives");
+        relay_stop(relay);
+
+        expect_ids_again(&stage, former_events);
+        history_read_stream(&fixture->history, &fixture->redis, "events");
+        verdict = history_judge(&fixture->history, fixture->writers);
+        cr_expect_eq(verdict.n_misordered, 0, "%s", verdict.first_fault);
+        cr_expect_eq(verdict.n_uncommitted, 0, "%s", verdict.first_fault);
+        arrived = flags_of_arrivals(fixture->writers, &fixture->history);
+        in_log = flags_of_rows(
+            fixture->writers, fixture->admin, "SELECT payload::text FROM courier.outbox");
+        cr_expect_geq(count_only_in(fixture->writers, &arrived, &in_log), N_LATE,
+            "events were delivered that the new primary never had");
+        flags_free(&in_log);
+        flags_free(&arrived);
+        free(former_events);
+        end(&stage, relay);
+}
+
+Test(failover, delivers_all_that_a_lagging_standby_has)
+{
+        fail_over_to_the_past("");
+}
+
+/* Marks of events whose ids came again mean these events, and not the new ones. */
+Test(failover, delivers_all_that_a_lagging_standby_has_exactly_once)
+{
+        fail_over_to_the_past(", exactly_once: true");
+}
