@@ -154,6 +154,20 @@ static unsigned count_only_in(
 /* ---- a synchronous standby
  * ------------------------------------------------------------------------------- */
 
+/* Others see a transaction only when the standby has it. */
+static void expect_all_in_log(struct stage *stage)
+{
+        const struct writers *writers = stage->fixture.writers;
+        struct flags arrived = flags_of_arrivals(writers, &stage->fixture.history);
+        struct flags in_log = flags_of_rows(
+            writers, stage->fixture.admin, "SELECT payload::text FROM courier.outbox");
+
+        cr_expect_eq(count_only_in(writers, &arrived, &in_log), 0,
+            "events were delivered that the new primary never had");
+        flags_free(&in_log);
+        flags_free(&arrived);
+}
+
 static void fail_over_twice(const char *synchronous_commit)
 {
         struct stage stage;
@@ -173,6 +187,7 @@ static void fail_over_twice(const char *synchronous_commit)
         fail_over(&stage);
         relay_fixture_await_more(&stage.fixture, 300);
         relay_fixture_check(&stage.fixture, relay);
+        expect_all_in_log(&stage);
         end(&stage, relay);
         free(sql);
 }
@@ -337,4 +352,155 @@ Test(failover, delivers_all_that_a_lagging_standby_has)
 Test(failover, delivers_all_that_a_lagging_standby_has_exactly_once)
 {
         fail_over_to_the_past(", exactly_once: true");
+}
+
+/* ---- an old primary that comes back
+ * ------------------------------------------------------------------------ */
+
+#define SESSIONS_OF_RELAY                                                                          \
+        "FROM pg_stat_activity WHERE usename = 'relay' AND datname = current_database()"
+
+static unsigned count_arrivals(struct relay_fixture *fixture, const char *text)
+{
+        redisReply *entries = redis_server_run(&fixture->redis, "XRANGE events - +");
+        char *payload = xasprintf("\"%s\"", text);
+        unsigned count = 0;
+
+        for (size_t i = 0; i < entries->elements; i++) {
+                const redisReply *fields = entries->element[i]->element[1];
+                for (size_t f = 0; f < fields->elements; f++)
+                        count += strcmp(fields->element[f]->str, payload) == 0;
+        }
+        free(payload);
+        freeReplyObject(entries);
+        return count;
+}
+
+/* The relay stays where it is as long as its session lasts. What the old primary accepts then is in
+ * no log that anybody goes on with. */
+Test(failover, stays_with_the_new_primary_when_the_old_one_accepts_writes_again)
+{
+        struct stage stage;
+        struct relay_fixture *fixture = &stage.fixture;
+        struct relay_process *relay;
+        PGconn *old;
+
+        begin(&stage, false);
+        relay = start_relay(&stage, "");
+        publish(fixture->admin, "t", "k", "first");
+        relay_fixture_await(fixture, "events", 1);
+        fail_over(&stage);
+        publish(fixture->admin, "t", "k", "second");
+        relay_fixture_await(fixture, "events", 2);
+
+        postgres_start_again(stage.standby);
+        old = connect_to(&stage, stage.standby);
+        publish(old, "t", "k", "on the old primary");
+        for (int n = 3; n <= 10; n++) {
+                publish(fixture->admin, "t", "k", "on the new primary");
+                relay_fixture_await(fixture, "events", n);
+        }
+        cr_expect_eq(database_integer(old, "SELECT count(*) " SESSIONS_OF_RELAY), 0);
+        PQfinish(old);
+
+        postgres_rewind(stage.standby, stage.primary);
+        old = connect_to(&stage, stage.standby);
+        cr_expect_eq(
+            database_integer(
+                old, "SELECT count(*) FROM courier.outbox WHERE payload #>> '{}' ~ 'old primary'"),
+            0);
+        PQfinish(old);
+        fail_over(&stage);
+        publish(fixture->admin, "t", "k", "last");
+        relay_fixture_await(fixture, "events", 11);
+        cr_expect_eq(count_arrivals(fixture, "on the old primary"), 0);
+        relay_stop(relay);
+        end(&stage, relay);
+}
+
+/* The only event, as this server knows. */
+static void await_settled(PGconn *connection)
+{
+        await_in_database(connection,
+            "SELECT EXISTS (SELECT FROM courier.outbox AS event, courier.cursor AS lane"
+            " WHERE courier.has_passed(lane.from_snapshot, lane.until_snapshot, lane.last_id,"
+            " event.id, event.txid))",
+            "the settle is there");
+}
+
+/* Two servers accept writes, and the relay is with the old one: it delivers what it finds there,
+ * and comes to the new primary when that session ends. */
+Test(failover, goes_on_where_the_new_primarys_cursor_is_when_it_leaves_the_old_one)
+{
+        struct stage stage;
+        struct relay_fixture *fixture = &stage.fixture;
+        struct relay_process *relay;
+        PGconn *new;
+
+        begin(&stage, false);
+        relay = start_relay(&stage, "");
+        publish(fixture->admin, "t", "k", "on both");
+        relay_fixture_await(fixture, "events", 1);
+        new = connect_to(&stage, stage.standby);
+        await_settled(new);
+        postgres_promote(stage.standby);
+        for (int n = 1; n <= 50; n++) {
+                publish(fixture->admin, "t", "k", "on the old primary");
+                publish(new, "t", "k", "on the new primary");
+        }
+        relay_fixture_await(fixture, "events", 51);
+        cr_expect_eq(count_arrivals(fixture, "on the new primary"), 0);
+
+        postgres_stop(stage.primary);
+        relay_fixture_await(fixture, "events", 101);
+        relay_stop(relay);
+        cr_expect_eq(count_arrivals(fixture, "on both"), 1);
+        cr_expect_eq(count_arrivals(fixture, "on the old primary"), 50);
+        cr_expect_eq(count_arrivals(fixture, "on the new primary"), 50);
+        PQfinish(new);
+        end(&stage, relay);
+}
+
+static void lose_session(struct relay_fixture *fixture, int epoch)
+{
+        char *is_owned_again =
+            xasprintf("SELECT epoch = %d FROM courier.cursor WHERE sink = 'bus'", epoch);
+
+        database_exec(fixture->admin,
+            "SELECT pg_terminate_backend(pid, 30000) FROM courier.relay_lock WHERE lock_id > 0");
+        await_in_database(fixture->admin, is_owned_again, "the relay owns its lane again");
+        free(is_owned_again);
+}
+
+/* Redis remembers a later owner than the new primary does, and cannot know who that was. */
+Test(failover, asks_a_person_when_redis_remembers_an_owner_that_the_new_primary_does_not)
+{
+        struct stage stage;
+        struct relay_fixture *fixture = &stage.fixture;
+        struct relay_process *relay;
+        PGconn *standby;
+
+        begin(&stage, false);
+        relay = start_relay(&stage, ", exactly_once: true");
+        publish(fixture->admin, "t", "k", "first");
+        relay_fixture_await(fixture, "events", 1);
+        standby = connect_to(&stage, stage.standby);
+        await_settled(standby);
+        PQfinish(standby);
+        postgres_stop_receiving(stage.standby);
+        lose_session(fixture, 2);
+        lose_session(fixture, 3);
+        publish(fixture->admin, "t", "k", "never on the new primary");
+        relay_fixture_await(fixture, "events", 2);
+        fail_over(&stage);
+        publish(fixture->admin, "t", "k", "second");
+        relay_wait_for_log(relay, "a later owner of this lane writes to the stream", 30000);
+        cr_expect_eq(redis_server_count(&fixture->redis, "XLEN events"), 2);
+
+        redis_server_do(&fixture->redis, "DEL {events}:owner:bus");
+        await_in_database(fixture->admin, "SELECT count(*) = 1 FROM courier.pause", "a pause");
+        database_exec(fixture->admin, "DELETE FROM courier.pause");
+        relay_fixture_await(fixture, "events", 3);
+        relay_stop(relay);
+        end(&stage, relay);
 }

@@ -108,7 +108,7 @@ static void fill_with_copy(const struct postgres *postgres, const char *data, co
         free(prepared);
 }
 
-/* What pg_rewind wants, which also starts the server by itself. */
+/* What pg_rewind wants, which also starts the server by itself; and a standby is soon back. */
 static void fill_replicated(const struct postgres *postgres, const char *data, const void *nothing)
 {
         char *path = xasprintf("%s/postgresql.auto.conf", data);

@@ -2,6 +2,8 @@
 
 #include "base/alloc.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,6 +112,29 @@ void postgres_promote(const struct postgres *standby)
 
         await(admin, "SELECT pg_promote()", "the standby is promoted");
         PQfinish(admin);
+}
+
+static void move(const char *from, const char *to)
+{
+        if (rename(from, to) != 0)
+                test_abort("cannot move %s to %s: %s", from, to, strerror(errno));
+}
+
+void postgres_take_over(struct postgres *primary, struct postgres *standby)
+{
+        char *data_of_primary = xasprintf("%s/data", primary->folder);
+        char *data_of_standby = xasprintf("%s/data", standby->folder);
+        char *aside = xasprintf("%s/old", standby->folder);
+
+        postgres_stop(standby);
+        move(data_of_primary, aside);
+        move(data_of_standby, data_of_primary);
+        move(aside, data_of_standby);
+        postgres_start_again(primary);
+        postgres_promote(primary);
+        free(aside);
+        free(data_of_standby);
+        free(data_of_primary);
 }
 
 void postgres_rewind(struct postgres *postgres, const struct postgres *primary)

@@ -21,6 +21,10 @@ void postgres_stop_receiving(const struct postgres *standby);
 /* Returns when it accepts writes, on a timeline of its own. The primary may run, or not. */
 void postgres_promote(const struct postgres *standby);
 
+/* The same for a primary that was killed, whose folder, socket and port the standby takes over, as
+ * an address that moves. The old primary's data is what `standby` has then: postgres_rewind(). */
+void postgres_take_over(struct postgres *primary, struct postgres *standby);
+
 /* Makes what was the primary the standby of what was its standby. It is stopped first if it
  * runs. Returns when it streams. */
 void postgres_rewind(struct postgres *postgres, const struct postgres *primary);
