@@ -249,8 +249,25 @@ static void ignore_notice(void *owner, const PGresult *notice)
         (void)notice;
 }
 
+/* As libpq tells for target_session_attrs=read-write; but the dsn may say another one. */
+static bool accepts_writes(const PGconn *pq)
+{
+        static const char *const parameters[] = {"in_hot_standby", "default_transaction_read_only"};
+
+        for (size_t i = 0; i < sizeof parameters / sizeof *parameters; i++) {
+                const char *value = PQparameterStatus(pq, parameters[i]);
+                if (value != NULL && strcmp(value, "on") == 0)
+                        return false;
+        }
+        return true;
+}
+
 static void become_connected(struct pg_conn *conn)
 {
+        if (!accepts_writes(conn->pq)) {
+                fail_with(conn, "cannot use the connection", "session is read-only");
+                return;
+        }
         PQsetNoticeReceiver(conn->pq, ignore_notice, NULL);
         PQsetErrorVerbosity(conn->pq, PQERRORS_DEFAULT);
         if (PQsetnonblocking(conn->pq, 1) != 0 || PQenterPipelineMode(conn->pq) != 1) {

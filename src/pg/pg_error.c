@@ -153,6 +153,12 @@ static bool refuses_login(const char *text, const char *sqlstate)
         return false;
 }
 
+/* libpq's own. */
+static bool finds_only_readers(const char *text)
+{
+        return strstr(text, "session is read-only") != NULL;
+}
+
 void connect_words_set_error(struct error *error, const char *doing, const char *text)
 {
         const char *sqlstate = find_sqlstate(text);
@@ -169,6 +175,12 @@ void connect_words_set_error(struct error *error, const char *doing, const char 
                 bytes_append(&words, rest, length);
         } else {
                 bytes_append_text(&words, text);
+        }
+        if (finds_only_readers(text)) {
+                words.length -= words.data[words.length - 1] == '\n';
+                bytes_append_text(&words,
+                    ". A server that accepts writes is needed: this one is a standby, or "
+                    "default_transaction_read_only is on");
         }
         pg_error_set_error(error, doing, words.data);
         if (refuses_login(text, sqlstate))
@@ -249,6 +261,9 @@ char *connect_words_remedy(const struct error *error)
         char *role = find_name(error->text, "user \"");
         char *remedy = error->kind != ERROR_LOGIN ? remedy_of_database(error->text) : NULL;
 
+        if (remedy == NULL && finds_only_readers(error->text))
+                remedy = xstrdup("Name the primary in the dsn, or all servers that may become it "
+                                 "(host=a,b): the one that accepts writes is taken");
         if (role == NULL)
                 role = find_name(error->text, "role \"");
         if (error->kind == ERROR_LOGIN && role != NULL)

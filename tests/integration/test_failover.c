@@ -504,3 +504,44 @@ Test(failover, asks_a_person_when_redis_remembers_an_owner_that_the_new_primary_
         relay_stop(relay);
         end(&stage, relay);
 }
+
+/* ---- a server that accepts no writes
+ * --------------------------------------------------------------------- */
+
+static void wait_at_a_standby(const char *option, const char *wakeup)
+{
+        struct stage stage;
+        struct relay_process *relay;
+        char *dsn;
+
+        begin(&stage, true);
+        publish(stage.fixture.admin, "t", "k", "before");
+        dsn = postgres_dsn(stage.standby, stage.database, "relay");
+        relay = relay_start("postgres: {dsn: \"%s%s\"}\n"
+                            "relay: {wakeup: %s}\n"
+                            "sinks:\n"
+                            "  - {name: bus, topics: [\"**\"], start: beginning,\n"
+                            "     redis: {url: \"unix://%s\", stream: events}}\n",
+            dsn, option, wakeup, stage.fixture.redis.socket_path);
+        relay_wait_for_log(relay,
+            "session is read-only. A server that accepts writes is needed: this one is a standby",
+            30000);
+        fail_over(&stage);
+        cr_expect_eq(relay_count_in_log(relay, "cannot execute"), 0);
+        relay_fixture_await(&stage.fixture, "events", 1);
+        cr_expect_eq(relay_count_in_log(relay, "event=outbox_connected"), 1);
+        relay_stop(relay);
+        free(dsn);
+        end(&stage, relay);
+}
+
+Test(failover, waits_at_a_standby_until_it_is_promoted)
+{
+        wait_at_a_standby("", "notify");
+}
+
+/* It would claim the lane, fail, and connect again at once. */
+Test(failover, waits_at_a_standby_even_if_the_dsn_takes_any_server)
+{
+        wait_at_a_standby(" target_session_attrs=any", "poll");
+}
