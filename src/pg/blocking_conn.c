@@ -64,6 +64,8 @@ static PGconn *connect_to(
         OPTION("keepalives_idle", "30");
         OPTION("keepalives_interval", "10");
         OPTION("keepalives_count", "3");
+        if (dsn_names_several_hosts(settings->dsn)) /* a single standby can be looked at */
+                OPTION("target_session_attrs", "read-write");
         if (tls->sslmode != NULL)
                 OPTION("sslmode", tls->sslmode);
         if (tls->sslrootcert != NULL)

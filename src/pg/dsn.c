@@ -319,6 +319,22 @@ static bool is_elsewhere(const PQconninfoOption *options)
         return host != NULL && !all_are_local(host);
 }
 
+bool dsn_names_several_hosts(const char *dsn)
+{
+        PQconninfoOption *options = PQconninfoParse(dsn != NULL ? dsn : "", NULL);
+        const char *host, *address;
+        bool are_several;
+
+        if (options == NULL)
+                return false;
+        host = find(options, "host");
+        address = find(options, "hostaddr");
+        are_several = (host != NULL && strchr(host, ',') != NULL) ||
+                      (address != NULL && strchr(address, ',') != NULL);
+        PQconninfoFree(options);
+        return are_several;
+}
+
 static bool has_own_root_certificate(void)
 {
         const char *home = getenv("HOME");

@@ -29,6 +29,9 @@ char *dsn_without_secrets(const char *dsn);
 /* The same for that role; the database is named as `database` if it was not. */
 char *dsn_of_role(const char *dsn, const char *role, const char *database);
 
+/* Or the environment does: libpq takes the first that is as target_session_attrs says. */
+bool dsn_names_several_hosts(const char *dsn);
+
 /*
  * TLS where the dsn leaves it open. With libpq's own default, sslmode=prefer, an attacker on the
  * network can suppress TLS, and any certificate is trusted. So for a remote server the default here

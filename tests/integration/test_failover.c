@@ -545,3 +545,17 @@ Test(failover, waits_at_a_standby_even_if_the_dsn_takes_any_server)
 {
         wait_at_a_standby(" target_session_attrs=any", "poll");
 }
+
+Test(failover, lets_commands_find_the_server_that_accepts_writes)
+{
+        struct stage stage;
+        char *dsn;
+
+        begin(&stage, false);
+        dsn = xasprintf("host=%s,%s port=%u,%u dbname=%s user=relay", stage.standby->folder,
+            stage.primary->folder, stage.standby->port, stage.primary->port, stage.database);
+        expect_output(
+            program_run(NULL, "pause", "bus", "--force", "--dsn", dsn, NULL), "bus is paused\n");
+        free(dsn);
+        end(&stage, NULL);
+}
