@@ -388,6 +388,11 @@ bool outbox_is_up(const struct outbox *outbox)
         return pg_conn_is_ready(outbox->conn);
 }
 
+const char *outbox_server(const struct outbox *outbox)
+{
+        return pg_conn_is_ready(outbox->conn) ? outbox->server : NULL;
+}
+
 void outbox_close(struct outbox *outbox)
 {
         pg_conn_close(outbox->conn);

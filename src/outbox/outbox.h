@@ -106,6 +106,9 @@ void outbox_configure(struct outbox *outbox, const struct postgres_config *confi
 
 bool outbox_is_up(const struct outbox *outbox);
 
+/* What tells the session's server from any other; NULL while there is no session. */
+const char *outbox_server(const struct outbox *outbox);
+
 /* What filters are asked through, in this session as long as it lasts. */
 struct filter_queue *outbox_filter_queue(struct outbox *outbox);
 

@@ -141,6 +141,8 @@ static void on_up(void *owner)
         telemetry_see_source_up(relay->telemetry);
         if (relay->state == RELAY_RUNNING && !relay->is_leaving)
                 telemetry_set_ready(relay->telemetry, NULL);
+        if (relay->waker != NULL)
+                waker_session_up(relay->waker);
         sink_set_session_up(relay->sink_set);
         schedule_timer_session_up(relay->schedule_timer);
         systemd_ready(relay->systemd);
@@ -250,6 +252,8 @@ static void sessions_down(struct relay *relay, const char *why)
         telemetry_see_source_down(relay->telemetry, why);
         if (relay->state == RELAY_RUNNING)
                 telemetry_set_ready(relay->telemetry, "not connected to PostgreSQL");
+        if (relay->waker != NULL)
+                waker_session_down(relay->waker);
         sink_set_session_down(relay->sink_set);
         reload_session_down(relay->reload);
         schedule_timer_session_down(relay->schedule_timer);

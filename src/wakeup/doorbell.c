@@ -11,10 +11,13 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct doorbell {
         struct pg_conn *conn; /* owned */
         int64_t wait_max_ms;
+        char server[64];   /* since when it runs */
+        char followed[64]; /* the same of the one that events are read from; empty: any */
         struct doorbell_events events;
         void *owner; /* borrowed */
 };
@@ -24,8 +27,10 @@ static const struct pg_statement prepare_session = {
     .sql = "SELECT set_config('search_path', 'pg_catalog', false),"
            " set_config('default_transaction_isolation', 'read committed', false),"
            " set_config('statement_timeout', '0', false),"
-           " set_config('idle_session_timeout', '0', false)",
+           " set_config('idle_session_timeout', '0', false),"
+           " pg_postmaster_start_time()",
 };
+enum { SERVER = 4 };
 static const struct pg_statement await_statement = {
     .name = "await", .sql = "SELECT courier.await_quiet($1)", .n_params = 1};
 /* The session has no other lock. It may hold this one twice, if a wait was granted just when its
@@ -38,11 +43,30 @@ static const struct pg_statement crowd_statement = {.name = "crowd",
            " AND classid = 'pg_database'::regclass AND objid = 0 AND NOT granted"};
 static const struct pg_statement check_statement = {.name = "check", .sql = "SELECT"};
 
+static bool is_elsewhere(const struct doorbell *doorbell)
+{
+        return doorbell->followed[0] != '\0' && strcmp(doorbell->server, doorbell->followed) != 0;
+}
+
+static void leave(struct doorbell *doorbell)
+{
+        struct error error;
+
+        error_set(&error, ERROR_DATABASE,
+            "it reached another server than the connection that reads events");
+        pg_conn_fail(doorbell->conn, &error);
+}
+
 static void on_prepared(void *owner, PGresult *result)
 {
         struct doorbell *doorbell = owner;
 
+        snprintf(doorbell->server, sizeof doorbell->server, "%s", PQgetvalue(result, 0, SERVER));
         PQclear(result);
+        if (is_elsewhere(doorbell)) {
+                leave(doorbell);
+                return;
+        }
         pg_conn_prepare(doorbell->conn, &await_statement);
         pg_conn_prepare(doorbell->conn, &give_up_statement);
         pg_conn_prepare(doorbell->conn, &crowd_statement);
@@ -102,6 +126,13 @@ void doorbell_configure(struct doorbell *doorbell, const struct postgres_config 
 void doorbell_open(struct doorbell *doorbell)
 {
         pg_conn_open(doorbell->conn);
+}
+
+void doorbell_follow(struct doorbell *doorbell, const char *server)
+{
+        snprintf(doorbell->followed, sizeof doorbell->followed, "%s", server != NULL ? server : "");
+        if (pg_conn_is_ready(doorbell->conn) && is_elsewhere(doorbell))
+                leave(doorbell);
 }
 
 void doorbell_destroy(struct doorbell *doorbell)

@@ -29,6 +29,10 @@ void doorbell_open(struct doorbell *doorbell);
 void doorbell_configure(struct doorbell *doorbell, const struct postgres_config *config);
 void doorbell_destroy(struct doorbell *doorbell); /* NULL is allowed; gives up the lock */
 
+/* The server that events are read from: the lock of another one keeps no writer from falling silent
+ * here. NULL: any, because none are read now. */
+void doorbell_follow(struct doorbell *doorbell, const char *server);
+
 /* Waits for the lock, at most so long. When it is granted, every transaction that wrote events
  * without ringing has ended. To be called when connected, and not while another wait lasts. */
 void doorbell_await(struct doorbell *doorbell, int64_t wait_ms);

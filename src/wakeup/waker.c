@@ -145,6 +145,16 @@ void waker_destroy(struct waker *waker)
         free(waker);
 }
 
+void waker_session_up(struct waker *waker)
+{
+        doorbell_follow(waker->doorbell, outbox_server(waker->outbox));
+}
+
+void waker_session_down(struct waker *waker)
+{
+        doorbell_follow(waker->doorbell, NULL);
+}
+
 void waker_own(struct waker *waker, bool is_any)
 {
         bell_own(&waker->bell, is_any, clock_monotonic_us());

@@ -31,6 +31,10 @@ void waker_destroy(struct waker *waker); /* NULL is allowed */
 void waker_configure(struct waker *waker, const struct relay_config *config);
 void waker_configure_connection(struct waker *waker, const struct postgres_config *config);
 
+/* The outbox's session is there, or lost. */
+void waker_session_up(struct waker *waker);
+void waker_session_down(struct waker *waker);
+
 /* Some lane is ours, or none. */
 void waker_own(struct waker *waker, bool is_any);
 

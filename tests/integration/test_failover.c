@@ -418,6 +418,34 @@ Test(failover, stays_with_the_new_primary_when_the_old_one_accepts_writes_again)
         end(&stage, relay);
 }
 
+/* The doorbell's connection is lost, and the old primary is the first host that accepts writes:
+ * there its lock would make nobody ring. */
+Test(failover, takes_the_doorbell_where_it_reads)
+{
+        struct stage stage;
+        struct relay_fixture *fixture = &stage.fixture;
+        struct relay_process *relay;
+
+        begin(&stage, false);
+        relay = start_relay(&stage, "");
+        relay_wait_for_log(relay, "event=lane_owned ", 30000);
+        fail_over(&stage);
+        await_in_database(fixture->admin,
+            "SELECT EXISTS (SELECT FROM courier.relay_lock WHERE lock_id = 0 AND is_exclusive)",
+            "the relay sleeps");
+        postgres_start_again(stage.standby);
+        database_exec(fixture->admin,
+            "SELECT pg_terminate_backend(pid, 30000) FROM courier.relay_lock WHERE lock_id = 0");
+        relay_wait_for_log(
+            relay, "it reached another server than the connection that reads events", 30000);
+        for (int n = 1; n <= 3; n++) {
+                publish(fixture->admin, "t", "k", "rung for, or looked for");
+                relay_fixture_await(fixture, "events", n);
+        }
+        relay_stop(relay);
+        end(&stage, relay);
+}
+
 /* The only event, as this server knows. */
 static void await_settled(PGconn *connection)
 {
