@@ -310,7 +310,7 @@ static void usage(void)
               "       [--without refusals | filters | passwords | newcomers | absences |\n"
               "                  nats | rabbitmq | kafka] ...\n"
               "       [--stops-only | --kills-only | --brokers-only | --calm] [--clusters] "
-              "[--verbose]\n",
+              "[--standby] [--verbose]\n",
             stderr);
         exit(2);
 }
@@ -372,6 +372,8 @@ int main(int argc, char **argv)
                         options.without |= without(argv[++i]);
                 else if (strcmp(argv[i], "--clusters") == 0)
                         options.has_clusters = true;
+                else if (strcmp(argv[i], "--standby") == 0)
+                        options.has_standby = true;
                 else if (strcmp(argv[i], "--calm") == 0)
                         calm_share = 1;
                 else if (strcmp(argv[i], "--verbose") == 0)

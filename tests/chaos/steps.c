@@ -368,8 +368,10 @@ void step_end(struct faults *faults, const struct chaos_step *step)
                 return;
         case STEP_PG_RESTART_FAST:
         case STEP_PG_RESTART_IMMEDIATE:
-        case STEP_PG_KILL:
                 postgres_start_again(world->postgres);
+                return;
+        case STEP_PG_KILL:
+                world_recover_postgres(world);
                 return;
         case STEP_REDIS_KILL:
                 redis_server_restart(&world->redis);

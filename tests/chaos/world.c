@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "chaos/broker_arrivals.h"
 #include "chaos/rabbit_watch.h"
+#include "support/postgres_replica.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -238,7 +239,8 @@ static void begin_postgres(struct world *world)
 {
         PGconn *admin;
 
-        world->postgres = postgres_start_durable();
+        world->postgres =
+            world->options.has_standby ? postgres_start_replicated() : postgres_start_durable();
         world->dsn = postgres_new_database(world->postgres);
         world->app = dsn_as_user(world->dsn, "app");
         admin = database_connect(world->dsn);
@@ -246,6 +248,24 @@ static void begin_postgres(struct world *world)
                              "CREATE ROLE relay_b LOGIN IN ROLE courier_relay");
         database_exec(admin, "CHECKPOINT"); /* or the first recovery begins before all that */
         PQfinish(admin);
+}
+
+/* With all roles, databases and rights to log in. */
+static void begin_standby(struct world *world)
+{
+        world->standby = postgres_start_standby(world->postgres);
+        postgres_wait_for_standby(world->postgres);
+}
+
+void world_recover_postgres(struct world *world)
+{
+        if (world->standby == NULL) {
+                postgres_start_again(world->postgres);
+                return;
+        }
+        postgres_take_over(world->postgres, world->standby);
+        postgres_rewind(world->standby, world->postgres);
+        postgres_wait_for_standby(world->postgres);
 }
 
 static void begin_links(struct world *world)
@@ -285,6 +305,8 @@ void world_begin(struct world *world, const struct world_options *options)
         passwords_init(&world->passwords, world->folder);
         redis_server_start(&world->redis, world->passwords.redis_options);
         passwords_begin(&world->passwords, world->postgres, world->dsn, &world->redis);
+        if (options->has_standby)
+                begin_standby(world);
         start_hook(world, &world->hooks[HOOK_HOOK], SINK_HOOK);
         start_hook(world, &world->hooks[HOOK_FAST], SINK_FAST);
         start_hook(world, &world->hooks[HOOK_MANY], N_SINKS);
@@ -336,6 +358,8 @@ void world_end(struct world *world)
         passwords_deinit(&world->passwords);
         receivers_deinit(&world->receivers);
         postgres_stop_immediate(world->postgres);
+        if (world->standby != NULL)
+                postgres_stop_immediate(world->standby);
         for (int s = 0; s < N_SINKS; s++)
                 arrivals_deinit(&world->arrivals[s]);
         free(world->mood_path);

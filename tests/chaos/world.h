@@ -70,6 +70,7 @@ struct world_options {
         unsigned n_writers;
         unsigned pause_us; /* of writers */
         bool has_clusters; /* NATS is three servers */
+        bool has_standby;  /* PostgreSQL that is killed does not come back: it takes over */
 };
 
 struct world {
@@ -77,7 +78,8 @@ struct world {
         unsigned n_trimmed; /* partitions, when all is over */
         char *folder;       /* of logs and configurations */
         struct postgres *postgres;
-        char *dsn; /* of the superuser */
+        struct postgres *standby; /* synchronous; NULL: there is none */
+        char *dsn;                /* of the superuser */
         char *app;
         struct redis_server redis;
         struct passwords passwords;
@@ -107,6 +109,9 @@ unsigned world_brokers(const struct world_options *options);
 
 void world_begin(struct world *world, const struct world_options *options);
 void world_end(struct world *world);
+
+/* After postgres_kill(). */
+void world_recover_postgres(struct world *world);
 
 /* When the calm is over: what would bring along what is late. */
 void world_end_calm(struct world *world);
