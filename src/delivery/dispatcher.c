@@ -271,6 +271,7 @@ struct dispatcher *dispatcher_create(struct sink_set *set, const struct sink_con
         dispatcher->topics = sink_patterns(config->topics, config->n_topics);
         dispatcher->types = sink_patterns(config->types, config->n_types);
         dispatcher->standby_ms = relay->standby_ms;
+        dispatcher->drain_ms = relay->drain_ms;
         dispatcher->agree_again = timer_create_on(set->loop, on_agree_again, dispatcher);
         dispatcher->agreement = agreement_of(dispatcher);
         dispatcher->agreement.owner = dispatcher;
@@ -372,6 +373,7 @@ void dispatcher_configure(struct dispatcher *dispatcher, const struct sink_confi
                 return;
         dispatcher->config = config;
         dispatcher->standby_ms = relay->standby_ms;
+        dispatcher->drain_ms = relay->drain_ms;
 }
 
 bool dispatcher_is_owned(const struct dispatcher *dispatcher)

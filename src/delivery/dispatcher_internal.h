@@ -102,6 +102,7 @@ struct dispatcher {
         bool is_standby;           /* other relays have all its shards; that was logged */
         bool is_older;             /* another number of shards is in force; that was logged */
         int64_t standby_ms;
+        int64_t drain_ms;
         char *settings;          /* owned: sink_settings() */
         char *topics;            /* owned: sink_patterns() */
         char *types;             /* owned, likewise */

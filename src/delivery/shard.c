@@ -58,6 +58,19 @@ static void note_lanes(struct shard *shard)
                 share_window(dispatcher);
 }
 
+/* A shard that another relay is to have can wait for its attempts as long as a relay that ends. But
+ * while the sink is being divided anew, all its shards wait for the last one. */
+static void arm_limit(const struct shard *shard)
+{
+        enum { DIVISION_MS = 1500 };
+        const struct dispatcher *dispatcher = shard->dispatcher;
+
+        if (dispatcher_is_serving(dispatcher))
+                timer_arm(shard->due, dispatcher->agreement_state == AGREEMENT_REACHED
+                                          ? (uint64_t)dispatcher->drain_ms
+                                          : DIVISION_MS);
+}
+
 /* The only function that assigns shard->state. */
 static void enter(struct shard *shard, enum shard_state state)
 {
@@ -65,8 +78,9 @@ static void enter(struct shard *shard, enum shard_state state)
         bool was_read = shard_is_read(shard);
 
         shard->state = state;
+        shard->is_late = false;
         dispatcher_wake(dispatcher);
-        timer_disarm(shard->standby);
+        timer_disarm(shard->due);
         if (was_read != shard_is_read(shard))
                 note_lanes(shard);
         switch (state) {
@@ -77,7 +91,7 @@ static void enter(struct shard *shard, enum shard_state state)
                 return;
         case SHARD_STANDBY:
                 leave_lanes(shard);
-                timer_arm(shard->standby, (uint64_t)dispatcher->standby_ms);
+                timer_arm(shard->due, (uint64_t)dispatcher->standby_ms);
                 return;
         case SHARD_OWNED:
                 if (dispatcher->fanout != NULL)
@@ -85,6 +99,7 @@ static void enter(struct shard *shard, enum shard_state state)
                 return;
         case SHARD_DRAINING:
                 drain(shard);
+                arm_limit(shard);
                 return;
         case SHARD_RELEASING:
                 lane_store_release(shard->owner_lane);
@@ -92,9 +107,14 @@ static void enter(struct shard *shard, enum shard_state state)
         }
 }
 
-static void on_standby_due(void *owner)
+static void on_due(void *owner)
 {
-        enter(owner, SHARD_UNOWNED);
+        struct shard *shard = owner;
+
+        if (shard->state == SHARD_STANDBY)
+                enter(shard, SHARD_UNOWNED);
+        shard->is_late = shard->state == SHARD_DRAINING;
+        dispatcher_wake(shard->dispatcher);
 }
 
 static void note_owned(struct shard *shard)
@@ -285,7 +305,7 @@ void shards_create(struct dispatcher *dispatcher)
                 struct shard *shard = &dispatcher->shards[i];
                 shard->dispatcher = dispatcher;
                 shard->number = (uint16_t)i;
-                shard->standby = timer_create_on(dispatcher->set->loop, on_standby_due, shard);
+                shard->due = timer_create_on(dispatcher->set->loop, on_due, shard);
                 if (sink_config_fans_out(dispatcher->config))
                         create_owner_lane(shard);
                 else
@@ -297,23 +317,47 @@ void shards_destroy(struct dispatcher *dispatcher)
 {
         for (unsigned i = 0; i < dispatcher->n_shards; i++) {
                 struct shard *shard = &dispatcher->shards[i];
-                timer_destroy(shard->standby);
+                timer_destroy(shard->due);
                 if (shard->runner == NULL)
                         lane_store_destroy(shard->owner_lane);
         }
         free(dispatcher->shards);
 }
 
-/* Nothing of its lanes is under way but progress that was written. */
+/* Nothing of its lanes is under way but progress that was written; or attempts that nobody waits
+ * for any more. */
 static bool is_idle(const struct shard *shard)
 {
         list_for_each (link, &shard->dispatcher->runners) {
                 const struct runner *runner = runner_of(link);
+                const struct lane *lane = &runner->lane;
                 if (runner->shard == shard &&
-                    (!lane_is_at_rest(&runner->lane) || !runner_is_idle(runner)))
+                    (runner->is_claiming || lane_is_asking(lane) ||
+                        (!lane_is_at_rest(lane) && lane->state != LANE_LEAVING)))
                         return false;
         }
         return true;
+}
+
+/* Gives up the attempts in flight, once all that could be settled is: their events are delivered
+ * again by the next owner. */
+static void abandon(struct shard *shard)
+{
+        uint32_t n_in_flight = 0;
+
+        list_for_each (link, &shard->dispatcher->runners) {
+                struct runner *runner = runner_of(link);
+                if (runner->shard != shard)
+                        continue;
+                if (lane_is_asking(&runner->lane))
+                        return;
+                n_in_flight += runner->lane.n_in_flight;
+        }
+        shard->is_late = false;
+        log_warn("shard_abandoned", kv_text("sink", shard->dispatcher->name),
+            kv_int("shard", shard->number), kv_int("in_flight", n_in_flight),
+            kv_text("consequence", "what was in flight is delivered again by the next owner"));
+        leave_lanes(shard);
 }
 
 /* An only lane starts anew when nothing is in flight from the time before; those of receivers that
@@ -346,6 +390,8 @@ void shard_serve(struct shard *shard, bool may_own)
                         enter(shard, SHARD_DRAINING);
                 return;
         case SHARD_DRAINING:
+                if (shard->is_late)
+                        abandon(shard);
                 if (!shard->dispatcher->set->is_ending && is_idle(shard))
                         enter(shard, SHARD_RELEASING);
                 return;

@@ -7,7 +7,8 @@
  *   CLAIMING -another relay has the lock-> STANDBY -timer-> UNOWNED
  *   CLAIMING -the sink was divided anew-> UNOWNED
  *   CLAIMING -granted, but not wanted any more-> DRAINING
- *   OWNED -not wanted any more-> DRAINING -nothing is under way-> RELEASING -unlocked-> UNOWNED
+ *   OWNED -not wanted any more-> DRAINING -nothing is under way, or too long-> RELEASING
+ *   RELEASING -unlocked-> UNOWNED
  *   any -session lost-> UNOWNED
  *
  * RELEASING: the answer to the unlock is the last that the database owes the shard. A session may
@@ -36,7 +37,8 @@ struct shard {
         bool has_settled;        /* some receiver's lane, since the fan-out was served last */
         struct runner *runner;   /* of its only lane; NULL: it has receivers */
         struct lane_store *owner_lane; /* owned if it has receivers; else its runner's */
-        struct timer *standby;         /* armed while STANDBY */
+        struct timer *due; /* armed while STANDBY, and while DRAINING, unless the dispatcher ends */
+        bool is_late;      /* it has drained for so long that it leaves what is in flight */
 };
 
 /* Makes dispatcher->shards, with their lanes. */

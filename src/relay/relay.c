@@ -112,7 +112,8 @@ static void drain(struct relay *relay)
         schedule_timer_stop(relay->schedule_timer);
         maintenance_destroy(relay->maintenance);
         relay->maintenance = NULL;
-        timer_arm(relay->drain_limit, (uint64_t)relay->config->relay.drain_ms);
+        if (!timer_is_armed(relay->drain_limit))
+                timer_arm(relay->drain_limit, (uint64_t)relay->config->relay.drain_ms);
         reload_stop(relay->reload);
         sink_set_drain(relay->sink_set);
         relay_mark_dirty(relay);
@@ -130,7 +131,8 @@ static void leave(struct relay *relay)
         telemetry_set_ready(relay->telemetry, "stopping");
         systemd_stopping(relay->systemd);
         sharing_leave(relay->sharing);
-        timer_arm(relay->leave_limit, (uint64_t)relay->config->relay.drain_ms);
+        timer_arm(relay->leave_limit, (uint64_t)relay->config->relay.drain_ms / 2);
+        timer_arm(relay->drain_limit, (uint64_t)relay->config->relay.drain_ms);
         relay_mark_dirty(relay);
 }
 
