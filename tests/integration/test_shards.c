@@ -1,5 +1,6 @@
 /* A sink with several shards: each has a lock, a cursor and a window of its own, one relay may own
  * some of them and another the others, and their number may change. */
+#include "support/http_receiver.h"
 #include "support/relay_fixture.h"
 
 #include <criterion/criterion.h>
@@ -195,5 +196,174 @@ Test(shards, of_dead_relays_are_taken_over)
         cr_expect_leq(verdict.n_repeated, 4 * 60, "%zu events came twice", verdict.n_repeated);
         for (int i = 0; i < N_RELAYS; i++)
                 relay_destroy(relays[i]);
+        relay_fixture_end(&fixture);
+}
+
+static struct relay_process *start_hooks(
+    const struct relay_fixture *fixture, const struct http_receiver *http, unsigned n_shards)
+{
+        return relay_start("postgres: {dsn: \"%s\"}\n"
+                           "relay: {standby: 50ms}\n"
+                           "sinks:\n"
+                           "  - {name: bus, topics: [\"**\"], start: beginning, shards: %u,\n"
+                           "     http: {receivers: table, allow_networks: [127.0.0.1],"
+                           " allow_ports: [%u]}}\n",
+            fixture->relay, n_shards, http_receiver_port(http));
+}
+
+static void publish_hundred(struct relay_fixture *fixture)
+{
+        database_exec(fixture->admin,
+            "SELECT courier.publish('t', to_json(n), key => 'k' || n % 7)"
+            " FROM generate_series(1, 100) AS n ORDER BY n");
+}
+
+/* Receivers are divided by their numbers; each gets each event once, whichever relay has it. */
+Test(shards, divide_receivers)
+{
+        enum { N_RECEIVERS = 10 };
+        struct relay_fixture fixture;
+        struct http_receiver *http = http_receiver_start(NULL, NULL);
+        struct relay_process *first, *second, *third;
+        char target[16];
+
+        relay_fixture_begin(&fixture, postgres_shared());
+        first = start_hooks(&fixture, http, 4);
+        await_owners(&fixture, 1, 4);
+        for (int i = 0; i < N_RECEIVERS; i++) {
+                char sql[160];
+                snprintf(sql, sizeof sql,
+                    "INSERT INTO courier.receiver (sink, name, url)"
+                    " VALUES ('bus', 'r%d', 'http://127.0.0.1:%u/r%d')",
+                    i, http_receiver_port(http), i);
+                database_exec(fixture.admin, sql);
+        }
+        publish_hundred(&fixture);
+        second = start_hooks(&fixture, http, 4);
+        await_owners(&fixture, 2, 2);
+        publish_hundred(&fixture);
+        http_receiver_wait(http, N_RECEIVERS * 200, DEADLINE_MS);
+        third = start_hooks(&fixture, http, 6);
+        await_owners(&fixture, 1, 6);
+        publish_hundred(&fixture);
+        http_receiver_wait(http, N_RECEIVERS * 300, DEADLINE_MS);
+        relay_stop(first);
+        relay_stop(second);
+        relay_stop(third);
+
+        for (int i = 0; i < N_RECEIVERS; i++) {
+                snprintf(target, sizeof target, "/r%d", i);
+                cr_expect_eq(http_receiver_count(http, target), 300, "%s got %u", target,
+                    http_receiver_count(http, target));
+        }
+        relay_destroy(first);
+        relay_destroy(second);
+        relay_destroy(third);
+        http_receiver_destroy(http);
+        relay_fixture_end(&fixture);
+}
+
+static struct relay_process *start_hook(
+    const struct relay_fixture *fixture, const struct http_receiver *http, unsigned n_shards)
+{
+        return relay_start("postgres: {dsn: \"%s\"}\n"
+                           "relay: {standby: 50ms}\n"
+                           "sinks:\n"
+                           "  - {name: bus, topics: [\"**\"], start: beginning, shards: %u,\n"
+                           "     http: {url: \"http://127.0.0.1:%u/\"}}\n",
+            fixture->relay, n_shards, http_receiver_port(http));
+}
+
+/* A destination that does not answer does not keep the number from being changed: what was in
+ * flight comes again, and nothing else does. */
+Test(shards, change_in_number_while_an_attempt_hangs)
+{
+        struct relay_fixture fixture;
+        struct http_receiver *http = http_receiver_start(NULL, NULL);
+        struct relay_process *older, *newer;
+
+        relay_fixture_begin(&fixture, postgres_shared());
+        older = start_hook(&fixture, http, 2);
+        await_shards(&fixture, 2);
+        http_receiver_answer_next(http, &(struct http_answer){.is_held = true});
+        publish(fixture.admin, "t", "a", "held");
+        http_receiver_wait(http, 1, DEADLINE_MS);
+        publish(fixture.admin, "t", "b", "answered");
+        http_receiver_wait(http, 2, DEADLINE_MS);
+        newer = start_hook(&fixture, http, 3);
+        relay_wait_for_log(older, "event=shard_abandoned", DEADLINE_MS);
+        await_shards(&fixture, 3);
+        publish(fixture.admin, "t", "a", "behind");
+        http_receiver_wait(http, 4, DEADLINE_MS);
+
+        cr_expect_str_eq(http_receiver_request(http, 2)->body, "\"held\"");
+        cr_expect_str_eq(http_receiver_request(http, 3)->body, "\"behind\"");
+        cr_expect_eq(relay_count_in_log(older, "event=shard_abandoned"), 1);
+        http_receiver_release(http);
+        relay_stop(older);
+        relay_stop(newer);
+        cr_expect_eq(http_receiver_n_requests(http), 4);
+        relay_destroy(older);
+        relay_destroy(newer);
+        http_receiver_destroy(http);
+        relay_fixture_end(&fixture);
+}
+
+/* A relay that is drained by hand hands its shards over, and gets its share again. */
+Test(shards, leave_a_drained_relay)
+{
+        struct relay_fixture fixture;
+        struct relay_process *first, *second;
+        struct filter_result verdict;
+
+        relay_fixture_begin(&fixture, postgres_shared());
+        first = start(&fixture, 4);
+        second = start(&fixture, 4);
+        relay_fixture_write(&fixture, 26);
+        await_owners(&fixture, 2, 2);
+        database_exec(fixture.admin,
+            "UPDATE courier.member SET is_drained = true WHERE name = (SELECT min(name) FROM"
+            " courier.live_member); NOTIFY courier_control");
+        await_owners(&fixture, 1, 4);
+        relay_fixture_await_more(&fixture, 100);
+        database_exec(
+            fixture.admin, "UPDATE courier.member SET is_drained = false; NOTIFY courier_control");
+        await_owners(&fixture, 2, 2);
+        relay_stop(second);
+        verdict = relay_fixture_check(&fixture, first);
+
+        cr_expect_eq(verdict.n_repeated, 0, "%zu events came twice", verdict.n_repeated);
+        relay_destroy(first);
+        relay_destroy(second);
+        relay_fixture_end(&fixture);
+}
+
+/* A relay with relay.sinks owns shards of these alone, and the others are not left without. */
+Test(shards, are_owned_by_relays_that_serve_their_sink)
+{
+        static const char config[] = "postgres: {dsn: \"%s\"}\n"
+                                     "relay: {standby: 50ms, name: %s%s}\n"
+                                     "sinks:\n"
+                                     "  - {name: a1, topics: [\"**\"], shards: 3, stdout: {}}\n"
+                                     "  - {name: b1, topics: [\"**\"], shards: 3, stdout: {}}\n";
+        struct relay_fixture fixture;
+        struct relay_process *all, *only_a;
+
+        relay_fixture_begin(&fixture, postgres_shared());
+        all = relay_start(config, fixture.relay, "all", "");
+        only_a = relay_start(config, fixture.relay, "only-a", ", sinks: [\"a*\"]");
+        await_in_database(fixture.admin,
+            "SELECT count(*) = 2 AND bool_and(n = 3) FROM (SELECT name, sink, count(*) AS n"
+            " FROM courier.cursor JOIN courier.relay_lock USING (lock_id)"
+            " JOIN courier.live_member USING (pid)"
+            " WHERE (name, sink) IN (('all', 'b1'), ('only-a', 'a1')) GROUP BY 1, 2) AS owner",
+            "the shards are not where they should be");
+        relay_stop(only_a);
+        await_in_database(fixture.admin,
+            "SELECT count(*) = 6 FROM courier.cursor JOIN courier.relay_lock USING (lock_id)",
+            "the shards of a1 have no owner");
+        relay_stop(all);
+        relay_destroy(only_a);
+        relay_destroy(all);
         relay_fixture_end(&fixture);
 }
