@@ -16,7 +16,7 @@ from table import judged, print_table, write_json
 # In this order when none is named: what fills the outbox comes last. `brokers` and `peers`, which need
 # servers and programs of their own, are only run when they are named.
 CELLS = ["latency", "writers", "attach", "partitions", "once", "looks", "held", "fanout", "webhooks",
-         "footprint", "growth", "troubled", "delay", "cost", "drain"]
+         "footprint", "relays", "growth", "troubled", "delay", "cost", "drain"]
 
 
 def main():

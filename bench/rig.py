@@ -83,9 +83,9 @@ class Relay:
     """A running relay; use it with `with`."""
 
     def __init__(self, rig, name, sinks, log_level="info", n_lanes=None, environment=None, settings=""):
-        self.log_path = f"{rig.folder}/relay.log"
+        self.log_path = f"{rig.folder}/{name}.log"
         config = (f'postgres: {{ dsn: "{rig.dsn("pgcourier")} application_name={name}" }}\n'
-                  f'relay: {{ modules: "{rig.folder}/modules" }}\n{settings}'
+                  f'relay: {{ name: {name}, modules: "{rig.folder}/modules" }}\n{settings}'
                   "sinks:\n" + "".join(f"  - {sink}\n" for sink in sinks))
         with open(f"{rig.folder}/{name}.yaml", "w", encoding="utf-8") as file:
             file.write(config)
@@ -285,6 +285,7 @@ class Rig:
         self.sql("DELETE FROM courier.receiver")
         self.sql("DELETE FROM courier.sink")
         self.sql("DELETE FROM courier.cursor")
+        self.sql("DELETE FROM courier.shard_end")
         self.sql("TRUNCATE courier.attempt_pack")
 
     def backlog(self):
