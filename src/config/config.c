@@ -58,6 +58,7 @@ void config_free(struct config *config)
 {
         if (config == NULL)
                 return;
+        config->n_sinks += config->n_unserved;
         for (unsigned i = 0; i < config->n_sinks; i++) {
                 struct redis_config *redis = config->sinks[i].redis;
                 if (redis != NULL) {
@@ -74,15 +75,15 @@ void config_free(struct config *config)
 
 void config_keep_served(struct config *config)
 {
-        struct config *others = xcalloc(1, sizeof *others);
-        unsigned n_kept = 0;
+        unsigned n = config->n_sinks;
+        struct sink_config *sorted = xcalloc(n + 1, sizeof *sorted);
 
-        others->sinks = xcalloc(config->n_sinks + 1, sizeof *others->sinks);
-        for (unsigned i = 0; i < config->n_sinks; i++)
+        config->n_sinks = 0;
+        for (unsigned i = 0; i < n; i++)
                 if (relay_config_serves(&config->relay, config->sinks[i].name))
-                        config->sinks[n_kept++] = config->sinks[i];
+                        sorted[config->n_sinks++] = config->sinks[i];
                 else
-                        others->sinks[others->n_sinks++] = config->sinks[i];
-        config->n_sinks = n_kept;
-        config_free(others);
+                        sorted[n - ++config->n_unserved] = config->sinks[i];
+        free(config->sinks);
+        config->sinks = sorted;
 }

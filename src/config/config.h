@@ -474,8 +474,9 @@ struct config {
         enum log_format log_format;
         struct sink_config *sinks;
         unsigned n_sinks;
-        char *path; /* of the file, */
-        char *text; /* and what it said, which may hold secrets */
+        unsigned n_unserved; /* behind these: see config_keep_served() */
+        char *path;          /* of the file, */
+        char *text;          /* and what it said, which may hold secrets */
         size_t text_length;
 };
 
@@ -496,7 +497,8 @@ void config_free(struct config *config); /* NULL is allowed; clears secrets firs
 /* Whether the relay serves the sink of this name. */
 bool relay_config_serves(const struct relay_config *relay, const char *sink);
 
-/* Drops the sinks that it does not serve. */
+/* Once: puts the sinks that the relay does not serve behind n_sinks, where only those look who must
+ * know that they are in the file. */
 void config_keep_served(struct config *config);
 
 /* The kind of a sink ("redis", "module") and what its open() gets: its block, or a module's

@@ -50,7 +50,7 @@ static void add_headers(json_t *sink, const struct sink_config *config)
         json_object_set_new(sink, "header_values", values);
 }
 
-static json_t *describe(const struct sink_config *config)
+static json_t *describe(const struct sink_config *config, bool is_served)
 {
         json_t *sink = json_object();
         char *settings = sink_settings(config);
@@ -58,6 +58,7 @@ static json_t *describe(const struct sink_config *config)
         json_object_set_new(sink, "settings", json_loads(settings, 0, NULL));
         free(settings);
         json_object_set_new(sink, "sink", json_string(config->name));
+        json_object_set_new(sink, "is_served", json_boolean(is_served));
         json_object_set_new(sink, "fans_out", json_boolean(sink_config_fans_out(config)));
         json_object_set_new(sink, "topics", text_array(config->topics, config->n_topics));
         if (config->n_types > 0)
@@ -73,8 +74,8 @@ char *look_sinks(const struct config *config)
         json_t *sinks = json_array();
         char *text;
 
-        for (unsigned i = 0; i < config->n_sinks; i++)
-                json_array_append_new(sinks, describe(&config->sinks[i]));
+        for (unsigned i = 0; i < config->n_sinks + config->n_unserved; i++)
+                json_array_append_new(sinks, describe(&config->sinks[i], i < config->n_sinks));
         text = json_dumps(sinks, JSON_COMPACT);
         if (text == NULL)
                 out_of_memory();

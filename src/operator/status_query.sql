@@ -1,8 +1,9 @@
 -- The state of everything, as the database knows it: one JSON document (used by src/operator/status_query.c,
 -- which describes it).
 --
--- $1  the sinks of the configuration: a JSON array of {sink, fans_out, topics, types, header_names,
---     header_values, has_filter, settings}; NULL: every sink that has a cursor, with whatever it takes
+-- $1  the sinks of the configuration: a JSON array of {sink, is_served, fans_out, topics, types, header_names,
+--     header_values, has_filter, settings}; NULL: every sink that has a cursor, with whatever it takes. Of those
+--     that other relays serve nothing is told, but that they are not forgotten
 --
 -- It is asked for every few seconds, whatever the backlog: nothing here reads more than a bounded
 -- number of rows, and each by an index. What a lane has not got yet are
@@ -19,11 +20,11 @@ WITH RECURSIVE moment AS MATERIALIZED (
          coalesce(pg_sequence_last_value('courier.outbox_id_seq'::regclass), 0) AS top_id
 ), asked AS MATERIALIZED (
   SELECT * FROM json_to_recordset($1::json) AS one (
-    sink text, fans_out boolean, topics text[], types text[], header_names text[], header_values text[],
+    sink text, is_served boolean, fans_out boolean, topics text[], types text[], header_names text[], header_values text[],
     has_filter boolean, settings jsonb)
 ), sinks AS MATERIALIZED (
   SELECT sink, fans_out, topics, types, header_names, header_values, has_filter
-  FROM asked
+  FROM asked WHERE is_served
   UNION ALL
   SELECT sink, EXISTS (SELECT FROM courier.receiver WHERE receiver.sink = known.sink),
          NULL, NULL, NULL, NULL, false

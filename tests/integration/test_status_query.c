@@ -579,6 +579,27 @@ Test(look, lists_the_relays_that_live_with_their_shards)
         PQfinish(relay);
 }
 
+Test(look, does_not_forget_the_sinks_of_other_relays)
+{
+        char *any[] = {(char[]){"**"}};
+        struct sink_config sinks[] = {
+            {.name = (char[]){"ours"}, .topics = any, .n_topics = 1},
+            {.name = (char[]){"theirs"}, .topics = any, .n_topics = 1},
+        };
+        json_t *look, *orphans;
+
+        frame_now("ours", 0, false);
+        frame_now("theirs", 0, false);
+        frame_now("old", 0, false);
+        look = look_for(&(struct config){.sinks = sinks, .n_sinks = 1, .n_unserved = 1});
+        orphans = json_object_get(look, "orphans");
+        cr_expect_eq(json_object_size(json_object_get(look, "sinks")), 1);
+        cr_assert_eq(json_array_size(orphans), 1);
+        cr_expect_str_eq(
+            json_string_value(json_object_get(json_array_get(orphans, 0), "sink")), "old");
+        json_decref(look);
+}
+
 static json_t *holder_of(const json_t *look)
 {
         return json_object_get(json_object_get(look, "source"), "oldest_xmin");

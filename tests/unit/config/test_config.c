@@ -376,6 +376,22 @@ Test(config, knows_which_sinks_a_relay_serves)
         }
 }
 
+Test(config, keeps_the_sinks_of_other_relays_apart)
+{
+        struct config *config = load(PG "relay: {sinks: [b, d]}\nsinks:\n"
+                                        "  - {name: a, topics: [t], redis: {url: redis://h}}\n"
+                                        "  - {name: b, topics: [t], stdout: {}}\n"
+                                        "  - {name: c, topics: [t], redis: {url: redis://h}}\n"
+                                        "  - {name: d, topics: [t], stdout: {}}\n");
+
+        config_keep_served(config);
+        cr_assert_eq(config->n_sinks, 2);
+        cr_assert_eq(config->n_unserved, 2);
+        cr_expect_str_eq(config->sinks[0].name, "b");
+        cr_expect_str_eq(config->sinks[1].name, "d");
+        config_free(config);
+}
+
 static struct config *load_retry(const char *kind, const char *retry)
 {
         return load(PG SINK "    %s\n%s%s\n", kind, retry != NULL ? "    retry: " : "",
