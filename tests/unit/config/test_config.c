@@ -262,7 +262,7 @@ Test(config, fills_in_the_defaults_of_what_is_left_out)
         cr_expect_eq(config->relay.wakeup, WAKEUP_NOTIFY);
         cr_expect_eq(config->relay.sweep_ms, 5000);
         cr_expect_eq(config->relay.poll_interval_ms, 250);
-        cr_expect_eq(config->relay.standby_ms, 1000);
+        cr_expect_eq(config->relay.standby_ms, 200);
         cr_expect_eq(config->relay.drain_ms, 10000);
         cr_expect_str_eq(config->log_level, "info");
 
