@@ -326,6 +326,18 @@ Test(check, finds_a_sink_that_cannot_be_reached)
         free(dsn);
 }
 
+Test(check, leaves_out_the_sinks_that_other_relays_serve)
+{
+        struct program_run run = check_connect("host=/nonexistent",
+            "relay: {sinks: ['o*']}\n"
+            "sinks:\n"
+            "  - {name: cache, topics: ['*'], redis: {url: 'redis://127.0.0.1:1'}}\n"
+            "  - {name: out, topics: ['*'], stdout: {}}\n");
+
+        cr_expect_null(strstr(run.out, "sink cache"), "%s", run.out);
+        expect_finding(run, 4, "ok    sink out: stdout: can be reached");
+}
+
 Test(check, finds_a_filter_that_postgresql_does_not_accept)
 {
         char *dsn = postgres_new_database(postgres_shared());

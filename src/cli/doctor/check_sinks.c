@@ -219,14 +219,18 @@ bool check_sinks(const struct config *config, bool connects, struct report *repo
         probing->connects = connects;
         resolve_use_servers(
             (const char *const *)config->relay.dns_servers, config->relay.n_dns_servers);
-        probing->n_probes = config->n_sinks;
         probing->probes = xcalloc(config->n_sinks, sizeof *probing->probes);
         for (unsigned i = 0; i < config->n_sinks; i++) {
-                probing->probes[i].config = &config->sinks[i];
-                start_probe(probing, &probing->probes[i], config->relay.modules);
+                struct probe *probe = &probing->probes[probing->n_probes];
+
+                if (!relay_config_serves(&config->relay, config->sinks[i].name))
+                        continue; /* perhaps it cannot be reached from here */
+                probing->n_probes++;
+                probe->config = &config->sinks[i];
+                start_probe(probing, probe, config->relay.modules);
         }
         wait_for_all(probing);
-        for (unsigned i = 0; i < config->n_sinks; i++)
+        for (unsigned i = 0; i < probing->n_probes; i++)
                 report_probe(report, &probing->probes[i]);
 
         if (!close_answered(probing)) {
