@@ -212,18 +212,21 @@ static const struct config_key sink_keys[] = {
                 "To change it, change the configuration of all relays that serve the sink"},
     {"max_in_flight", KEY_INTEGER, MEMBER(max_in_flight), .fallback = "1000", .min = "2",
         .max = "100000",
-        .help = "how many events may be claimed and not yet settled; a crash repeats at most "
-                "these"},
+        .help = "how many events a relay may have claimed and not yet settled; a crash repeats at "
+                "most these"},
     {"max_in_flight_bytes", KEY_SIZE, MEMBER(max_in_flight_bytes), .fallback = "16MiB",
         .min = "64KiB", .max = "1GiB",
         .help = "the total size of their payloads; an event larger than half of it is claimed "
                 "alone"},
     {"concurrency", KEY_INTEGER, MEMBER(concurrency), .fallback = "0", .min = "0", .max = "16384",
-        .help = "attempts in flight at the same time. `0`: 16 for `http`, with `receivers: table` "
-                "16384 or three quarters of the files that may be open; 2 for `email` (at most "
-                "16); no limit but `max_in_flight` for the other kinds; a `module` sets its own"},
+        .help =
+            "attempts that a relay has in flight at the same time. `0`: 16 for `http`, with "
+            "`receivers: table` 16384 or three quarters of the files that may be open; 2 for "
+            "`email` (at most 16); no limit but `max_in_flight` for the other kinds; a `module` "
+            "sets its own"},
     {"rate", KEY_BLOCK, MEMBER(rate), .block = &rate_block,
-        .help = "how many attempts may start in a second"},
+        .help =
+            "how many attempts may start in a second; of several shards each has an equal part"},
     {"retry", KEY_BLOCK, MEMBER(retry), .block = &retry_block,
         .help = "when an event whose delivery failed is tried again, and when it is given up"},
     {"park_after", KEY_DURATION, MEMBER(park_after_ms), .fallback = "1s", .min = "1ms", .max = "1h",
