@@ -7,6 +7,7 @@
 #include "support/postgres.h"
 #include "support/postgres_expect.h"
 #include "support/process.h"
+#include "support/shards.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -266,6 +267,65 @@ Test(marks_sql, asks_receivers_by_their_own_patterns_and_the_sinks)
             fixture.admin, "SELECT string_agg(lane::text, ' ') FROM courier.unmarked", "2 2");
         database_exec(fixture.admin, "DELETE FROM courier.receiver WHERE name = 'b'");
         expect_mark(&fixture, "2 0 0 0");
+        end(&fixture);
+}
+
+/* marked, put_off: as many as these two count. */
+static void expect_mark_of(struct fixture *fixture, const char *marked, const char *put_off)
+{
+        char *sql = xasprintf("SELECT (%s) || ' ' || (%s) || ' 0 0'", marked, put_off);
+        char *expected = database_value(fixture->admin, sql);
+
+        expect_mark(fixture, expected);
+        free(expected);
+        free(sql);
+}
+
+#define EVENTS "SELECT count(*) FROM shard_event WHERE "
+
+Test(marks_sql, asks_the_shard_of_the_events_key)
+{
+        struct fixture fixture = begin();
+
+        database_exec(fixture.admin, shards_sql);
+        attached_table_make(fixture.admin, "orders", "mark", "NULL");
+        database_exec(fixture.admin, "SELECT courier.agree_shards('bus', 3, false, false, 'test')");
+        attached_table_insert(fixture.app, "orders", 30);
+        database_exec(fixture.admin, "SELECT shard_pass('bus', -1)");
+        expect_mark_of(&fixture, EVENTS "lane = -1", EVENTS "lane <> -1");
+        database_exec(fixture.admin, "SELECT shard_pass('bus', -2)");
+        expect_mark_of(&fixture, EVENTS "lane = -2", "0");
+        expect_mark(&fixture, "0 0 0 0");
+        database_exec(fixture.admin, "SELECT shard_pass('bus', -3)");
+        expect_mark_of(&fixture, EVENTS "lane = -3", "0");
+        expect_done(&fixture, "orders", 30);
+        end(&fixture);
+}
+
+/* What a former shard had behind it is done, although its lane's successor is not so far. */
+Test(marks_sql, asks_where_former_shards_ended)
+{
+        struct fixture fixture = begin();
+        char *expected;
+
+        database_exec(fixture.admin, shards_sql);
+        attached_table_make(fixture.admin, "orders", "mark", "NULL");
+        database_exec(fixture.admin, "SELECT courier.agree_shards('bus', 2, false, false, 'test')");
+        attached_table_insert(fixture.app, "orders", 30);
+        database_exec(fixture.admin, "SELECT shard_pass('bus', -1);"
+                                     "SELECT courier.agree_shards('bus', 3, false, false, 'test')");
+        attached_table_insert(fixture.app, "orders", 5);
+        database_exec(fixture.admin, "SELECT shard_pass('bus', -2)");
+        expect_value(fixture.admin,
+            "SELECT count(*) > 5 FROM shard_event WHERE is_passed AND lane <> -2", "t");
+        expect_mark_of(&fixture, EVENTS "is_passed", EVENTS "NOT is_passed");
+        expected = database_value(
+            fixture.admin, "SELECT count(*) || ' 0 0 0' FROM shard_event WHERE NOT is_passed");
+        database_exec(fixture.admin, "SELECT courier.agree_shards('bus', 1, false, false, 'test');"
+                                     "SELECT shard_pass('bus', 0)");
+        expect_mark(&fixture, expected); /* those that waited for lanes that are gone, too */
+        expect_done(&fixture, "orders", 35);
+        free(expected);
         end(&fixture);
 }
 

@@ -1,4 +1,5 @@
 /* Settles in which deliveries end: delivered, dead letters, removed by hand. */
+#include "outbox/session.h"
 #include "settle_fixture.h"
 
 Test(settle_ends, removes_delivered_rows)
@@ -86,6 +87,26 @@ static const char bodies_are_the_same[] =
     " WHERE copy.payload::text IS NOT DISTINCT FROM o.payload::text"
     " AND copy.data IS NOT DISTINCT FROM o.data AND copy.type IS NOT DISTINCT FROM o.type"
     " AND copy.headers::text IS NOT DISTINCT FROM o.headers::text";
+
+/* People know sinks and receivers; the shards of a sink may be others when it is redriven. */
+Test(settle_ends, makes_dead_letters_of_a_shard_those_of_its_sink)
+{
+        struct fixture fixture = set_up();
+
+        publish_and_park(&fixture, 1);
+        publish(fixture.admin, 1);
+        database_exec(fixture.admin,
+            "UPDATE courier.cursor SET lane = -2; UPDATE courier.parked SET lane = -2");
+        snprintf(fixture.rig->store->lane, sizeof fixture.rig->store->lane, "-2");
+        verdicts_add(&fixture.verdicts, VERDICT_DEAD, 1, true)->reason = DEAD_REJECTED;
+        verdicts_add(&fixture.verdicts, VERDICT_DEAD, 2, false)->reason = DEAD_REJECTED;
+        settle(&fixture);
+        expect_value(fixture.admin,
+            "SELECT string_agg(outbox_id || ' in ' || lane, ', ' ORDER BY id)"
+            " FROM courier.dead_letter",
+            "1 in 0, 2 in 0");
+        tear_down(&fixture);
+}
 
 Test(settle_ends, copies_bodies_byte_for_byte)
 {
