@@ -142,9 +142,9 @@ static void on_agreed(void *owner)
         dispatcher_note_settings(dispatcher, agreement->settings);
         if (agreement->verdict != AGREEMENT_READY) {
                 set_agreement(dispatcher, AGREEMENT_LATER);
-                timer_arm(dispatcher->agree_again,
-                    agreement->verdict == AGREEMENT_OLDER ? (uint64_t)dispatcher->standby_ms
-                                                          : AGREE_AGAIN_MS);
+                timer_arm(dispatcher->agree_again, agreement->verdict == AGREEMENT_OLDER
+                                                       ? (uint64_t)dispatcher->standby_ms
+                                                       : AGREE_AGAIN_MS);
                 return;
         }
         if (dispatcher->reading != NULL)

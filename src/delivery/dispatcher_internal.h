@@ -103,10 +103,10 @@ struct dispatcher {
         bool is_older;             /* another number of shards is in force; that was logged */
         int64_t standby_ms;
         int64_t drain_ms;
-        char *settings;          /* owned: sink_settings() */
-        char *topics;            /* owned: sink_patterns() */
-        char *types;             /* owned, likewise */
-        char *differences;       /* owned: of what another relay noted of the sink; NULL: none */
+        char *settings;    /* owned: sink_settings() */
+        char *topics;      /* owned: sink_patterns() */
+        char *types;       /* owned, likewise */
+        char *differences; /* owned: of what another relay noted of the sink; NULL: none */
         bool are_differences_news;
 
         /* Rows of courier.pause, as far as is known. */

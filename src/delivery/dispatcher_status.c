@@ -210,7 +210,8 @@ static enum sink_state find_state(
                 return SINK_DISCONNECTED;
         }
         if (dispatcher->is_older) {
-                *out_reason = "another relay has a newer configuration, with another number of shards";
+                *out_reason =
+                    "another relay has a newer configuration, with another number of shards";
                 return SINK_STANDBY;
         }
         if (dispatcher_is_standby(dispatcher)) {

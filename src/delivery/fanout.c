@@ -98,8 +98,8 @@ struct fanout *fanout_create(struct dispatcher *dispatcher)
         struct fanout *fanout = xcalloc(1, sizeof *fanout);
 
         fanout->dispatcher = dispatcher;
-        fanout->table = receiver_table_create(
-            dispatcher->set->outbox, dispatcher->name, &table_events, fanout);
+        fanout->table =
+            receiver_table_create(dispatcher->set->outbox, dispatcher->name, &table_events, fanout);
         return fanout;
 }
 
@@ -178,8 +178,8 @@ void fanout_serve(struct fanout *fanout)
 
 static void claim(struct runner *runner)
 {
-        if (runner->shard->state != SHARD_OWNED || runner->is_claiming ||
-            runner->is_leaving || runner->lane.state != LANE_UNOWNED)
+        if (runner->shard->state != SHARD_OWNED || runner->is_claiming || runner->is_leaving ||
+            runner->lane.state != LANE_UNOWNED)
                 return;
         runner->is_claiming = true;
         lane_store_claim(runner->store);

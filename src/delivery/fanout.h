@@ -14,8 +14,8 @@ struct runner;
 struct fanout {
         struct dispatcher *dispatcher; /* borrowed */
         struct receiver_table *table;  /* owned */
-        bool is_current; /* the receivers have been read since shards were taken */
-        bool is_looking; /* for lanes with something parked that is due */
+        bool is_current;               /* the receivers have been read since shards were taken */
+        bool is_looking;               /* for lanes with something parked that is due */
 };
 
 struct fanout *fanout_create(struct dispatcher *dispatcher);

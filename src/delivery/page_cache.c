@@ -440,8 +440,7 @@ static bool is_wanting(const struct page_cache *cache, const struct group *group
 
 static void read_page(struct page_cache *cache, struct group *group)
 {
-        struct page_request request = {
-            .start = group->place,
+        struct page_request request = {.start = group->place,
             .max_events = cache->settings.max_events,
             .max_event_bytes = cache->settings.max_event_bytes};
 

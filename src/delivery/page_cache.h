@@ -57,9 +57,8 @@ struct page_cache_settings {
 
 /* `store` reads the pages; borrowed. Its on_page and on_page_failed must lead to
  * page_cache_take_page() and page_cache_fail_page(). */
-struct page_cache *page_cache_create(
-    struct lane_store *store, const struct page_cache_settings *settings,
-    const struct page_cache_events *events);
+struct page_cache *page_cache_create(struct lane_store *store,
+    const struct page_cache_settings *settings, const struct page_cache_events *events);
 void page_cache_destroy(struct page_cache *cache); /* no answer is on its way */
 
 /* Who may ask, each with what it takes at most; all is borrowed until the next call. Drops the

@@ -53,8 +53,7 @@ static void on_page(void *owner, struct page *page)
 {
         struct reading *reading = owner;
 
-        telemetry_see_poll(
-            reading->dispatcher->seen->telemetry, page->arrived_us - page->asked_us);
+        telemetry_see_poll(reading->dispatcher->seen->telemetry, page->arrived_us - page->asked_us);
         page_cache_take_page(reading->page_cache, page);
         dispatcher_wake(reading->dispatcher); /* the cache may have more to ask */
 }

@@ -41,7 +41,8 @@ static void share_window(struct dispatcher *dispatcher)
 
         if (dispatcher->n_shards == 1 || n_owned == 0)
                 return;
-        policy.max_in_flight = policy.max_in_flight / n_owned > 2 ? policy.max_in_flight / n_owned : 2;
+        policy.max_in_flight =
+            policy.max_in_flight / n_owned > 2 ? policy.max_in_flight / n_owned : 2;
         policy.max_in_flight_bytes /= n_owned;
         for (unsigned i = 0; i < dispatcher->n_shards; i++)
                 if (dispatcher->shards[i].runner != NULL)

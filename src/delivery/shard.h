@@ -32,10 +32,10 @@ struct shard {
         struct dispatcher *dispatcher; /* borrowed */
         uint16_t number;
         enum shard_state state;
-        bool is_wanted;          /* by the sharing (sharing.h) */
-        bool is_owned_elsewhere; /* as far as is known */
-        bool has_settled;        /* some receiver's lane, since the fan-out was served last */
-        struct runner *runner;   /* of its only lane; NULL: it has receivers */
+        bool is_wanted;                /* by the sharing (sharing.h) */
+        bool is_owned_elsewhere;       /* as far as is known */
+        bool has_settled;              /* some receiver's lane, since the fan-out was served last */
+        struct runner *runner;         /* of its only lane; NULL: it has receivers */
         struct lane_store *owner_lane; /* owned if it has receivers; else its runner's */
         struct timer *due; /* armed while STANDBY, and while DRAINING, unless the dispatcher ends */
         bool is_late;      /* it has drained for so long that it leaves what is in flight */

@@ -110,7 +110,8 @@ static bool is_any_elsewhere(const struct sharing *sharing)
         return false;
 }
 
-static void note_owner(struct shard *shard, const struct view *view, size_t number, const char *name)
+static void note_owner(
+    struct shard *shard, const struct view *view, size_t number, const char *name)
 {
         int owner = view->owners[number];
 
@@ -127,8 +128,7 @@ static void note_owners(const struct sharing *sharing, const struct view *view)
                 struct dispatcher *dispatcher = sink_set_find(sharing->set, view->sinks[i].name);
                 if (dispatcher != NULL && dispatcher->n_shards == view->sinks[i].n_shards) {
                         for (unsigned k = 0; k < dispatcher->n_shards; k++)
-                                note_owner(
-                                    &dispatcher->shards[k], view, first + k, sharing->name);
+                                note_owner(&dispatcher->shards[k], view, first + k, sharing->name);
                         dispatcher_note_standby(dispatcher);
                 }
                 first += view->sinks[i].n_shards;
@@ -174,8 +174,8 @@ void sharing_begin(struct sharing *sharing, struct dispatcher *dispatcher)
 {
         for (unsigned i = 0; i < dispatcher->n_shards; i++)
                 dispatcher->shards[i].is_wanted =
-                    sharing == NULL || (sharing->turns != NULL &&
-                                           turns_is_ours(sharing->turns, dispatcher->name, i));
+                    sharing == NULL ||
+                    (sharing->turns != NULL && turns_is_ours(sharing->turns, dispatcher->name, i));
 }
 
 void sharing_end(struct sharing *sharing, struct dispatcher *dispatcher)

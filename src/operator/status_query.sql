@@ -261,7 +261,10 @@ WITH RECURSIVE moment AS MATERIALIZED (
   LEFT JOIN parked_counts USING (sink)
   CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT FROM courier.dead_letter
                       WHERE dead_letter.sink = sinks.sink LIMIT 10001) AS first) AS dead
-  CROSS JOIN LATERAL (SELECT max(settled_at) AS at FROM courier.cursor
+  -- Of shards that are behind the one that has settled least lately: others must not hide that it stands still.
+  CROSS JOIN LATERAL (SELECT coalesce((SELECT min(settled_at) FROM lanes
+                                       WHERE lanes.sink = sinks.sink AND lanes.lane < 0 AND has_new),
+                                      max(settled_at)) AS at FROM courier.cursor
                       WHERE cursor.sink = sinks.sink) AS settled
 ), blocked_keys AS (
   SELECT blocked.sink, lane, key, waiting, head.outbox_id, head.first_failed_at, head.due_at, head.last_error
@@ -337,10 +340,11 @@ WITH RECURSIVE moment AS MATERIALIZED (
     WHERE source IN (SELECT id FROM tables_with_marks) ORDER BY next.id LIMIT 1) AS first ON true
   WHERE cursor.sink = 'courier.marks'
 ), awaited_by_marks AS (
-  SELECT unmarked.sink, unmarked.lane, receiver.name AS receiver, count(*) AS n, min(since) AS since
+  SELECT unmarked.sink, CASE WHEN unmarked.lane < 0 THEN 0 ELSE unmarked.lane END AS lane, receiver.name AS receiver,
+         count(*) AS n, min(since) AS since
   FROM unmarked LEFT JOIN courier.receiver ON receiver.id = unmarked.lane AND receiver.sink = unmarked.sink
   WHERE unmarked.state <> 'retry'
-  GROUP BY unmarked.sink, unmarked.lane, receiver.name ORDER BY since LIMIT 8
+  GROUP BY 1, 2, 3 ORDER BY since LIMIT 8
 ), failing_marks AS (
   SELECT one.name, relation_name, coalesce(trouble.since, rows.since) AS since, rows.n,
          coalesce(trouble.last_error, rows.error) AS error

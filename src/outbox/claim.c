@@ -298,8 +298,7 @@ static void on_agreed(void *owner, PGresult *result)
         agreement_deinit(agreement);
         agreement->newest_end =
             PQgetisnull(result, 0, 2) ? NULL : xstrdup(PQgetvalue(result, 0, 2));
-        agreement->settings =
-            PQgetisnull(result, 0, 3) ? NULL : xstrdup(PQgetvalue(result, 0, 3));
+        agreement->settings = PQgetisnull(result, 0, 3) ? NULL : xstrdup(PQgetvalue(result, 0, 3));
         PQclear(result);
         agreement->on_agreed(agreement->owner);
 }
@@ -312,8 +311,8 @@ static void on_not_agreed(void *owner, PGresult *result)
 
         pg_error_set_refused(&error, result);
         PQclear(result);
-        log_warn("shards_not_agreed", kv_text("sink", agreement->sink),
-            kv_text("error", error.text));
+        log_warn(
+            "shards_not_agreed", kv_text("sink", agreement->sink), kv_text("error", error.text));
         agreement->verdict = AGREEMENT_CHANGING;
         agreement->n_in_force = agreement->n_shards;
         agreement->on_agreed(agreement->owner);

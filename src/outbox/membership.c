@@ -175,10 +175,9 @@ static void read_members(struct view *view, const PGresult *result)
         view->n_members = (size_t)(rows.end - rows.first);
         view->members = xcalloc(view->n_members + 1, sizeof *view->members);
         for (int row = rows.first; row < rows.end; row++)
-                view->members[row - rows.first] =
-                    (struct member){.name = text_at(result, row, 1),
-                        .weight = (uint32_t)strtoul(text_at(result, row, 2), NULL, 10),
-                        .is_draining = text_at(result, row, 3)[0] == 't'};
+                view->members[row - rows.first] = (struct member){.name = text_at(result, row, 1),
+                    .weight = (uint32_t)strtoul(text_at(result, row, 2), NULL, 10),
+                    .is_draining = text_at(result, row, 3)[0] == 't'};
 }
 
 static void read_sinks(struct view *view, const PGresult *result)

@@ -116,8 +116,8 @@ static void read_pauses(struct outbox *outbox, pg_result_fn *on_result)
             outbox->conn, &pause_statements[READ_PAUSES], NULL, false, on_result, outbox);
         pg_conn_execute(
             outbox->conn, &pause_statements[READ_MARKS], NULL, false, on_marks_read, outbox);
-        pg_conn_execute(
-            outbox->conn, &pause_statements[READ_DIVISIONS], NULL, false, on_divisions_read, outbox);
+        pg_conn_execute(outbox->conn, &pause_statements[READ_DIVISIONS], NULL, false,
+            on_divisions_read, outbox);
 }
 
 static void tell_pauses(struct outbox *outbox, PGresult *result)

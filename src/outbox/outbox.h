@@ -65,7 +65,8 @@ struct outbox *outbox_create(uv_loop_t *loop, const struct postgres_config *conf
 
 /* The relays of a database know each other (courier.member). */
 struct membership {
-        const char *name;   /* what the relay is to be called; another of that name is called name/2 */
+        const char
+            *name; /* what the relay is to be called; another of that name is called name/2 */
         const char *host;   /* where it runs */
         uint32_t weight;    /* its share of the shards */
         const char *shards; /* the sinks that it serves, each with its number of shards: JSON */
@@ -145,10 +146,11 @@ enum agreement_verdict {
 struct agreement {
         struct outbox *outbox; /* borrowed, as the next two */
         const char *sink;
-        const char *filter; /* refused with the session if PostgreSQL does not take it; NULL: none */
-        uint32_t n_shards;  /* in our configuration */
+        const char
+            *filter;       /* refused with the session if PostgreSQL does not take it; NULL: none */
+        uint32_t n_shards; /* in our configuration */
         bool fans_out;
-        enum start start; /* where a new sink begins */
+        enum start start;          /* where a new sink begins */
         const char *settings_here; /* sink_settings() */
         void (*on_agreed)(void *owner);
         void *owner; /* borrowed */

@@ -262,8 +262,8 @@ static bool are_alike(const struct page_shape *a, const struct page_shape *b)
 {
         return a->is_opening == b->is_opening && a->rows == b->rows &&
                a->tells_shards == b->tells_shards && a->chooses_shards == b->chooses_shards &&
-               a->leaves_out == b->leaves_out && a->is_any_topic == b->is_any_topic && a->conditions == b->conditions &&
-               names_cell(a) == names_cell(b);
+               a->leaves_out == b->leaves_out && a->is_any_topic == b->is_any_topic &&
+               a->conditions == b->conditions && names_cell(a) == names_cell(b);
 }
 
 void page_statements_deinit(struct page_statements *pages)

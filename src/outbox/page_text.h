@@ -58,7 +58,7 @@ static inline int64_t page_cell_end(int64_t cell)
 struct page_shape {
         bool is_opening; /* else it goes on in a difference that is open */
         enum page_rows rows;
-        int64_t cell; /* that of its ids; -1: the statement does not name it */
+        int64_t cell;        /* that of its ids; -1: the statement does not name it */
         bool tells_shards;   /* which shard each event is of */
         bool chooses_shards; /* it has the events of some of them */
         bool leaves_out;     /* what former shards had behind them */

@@ -196,7 +196,7 @@ struct receiver_table {
         void *owner;  /* borrowed */
         char *digest; /* owned; of the last answer, NULL: none in this session */
         bool is_reading, is_reading_due;
-        bool is_changed; /* a notification came while they were being read */
+        bool is_changed;    /* a notification came while they were being read */
         bool is_digest_old; /* then all are to be read, whether they have changed or not */
 };
 

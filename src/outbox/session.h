@@ -43,16 +43,16 @@ struct outbox {
         size_t n_attempts_alone;       /* those that were last written without a settle */
         struct page_statements pages;
         struct frame_marks marks;
-        struct filter_queue *queue; /* owned */
-        char server[64];            /* since when it runs */
-        char role[136];             /* of the session, as SQL writes it */
+        struct filter_queue *queue;   /* owned */
+        char server[64];              /* since when it runs */
+        char role[136];               /* of the session, as SQL writes it */
         struct membership membership; /* owns its texts; without a name: it joins no others */
         char locks[48];               /* the digest of those of members and lanes, last read */
         bool is_reading_members, reads_members_again;
-        char member[80];              /* its name as a member of this session; empty: it is none */
-        unsigned n_polling;         /* pages under way that open a difference */
-        uint64_t n_news;            /* events that these found, by the one with most */
-        uint64_t n_ours;            /* the same of those for the lane's own sink */
+        char member[80];    /* its name as a member of this session; empty: it is none */
+        unsigned n_polling; /* pages under way that open a difference */
+        uint64_t n_news;    /* events that these found, by the one with most */
+        uint64_t n_ours;    /* the same of those for the lane's own sink */
         struct outbox_events events;
         void *owner; /* borrowed */
 
@@ -70,11 +70,11 @@ struct lane_store {
         const char *settings; /* borrowed; NULL: not to be noted */
         const char *topics;   /* borrowed, like the next */
         const char *types;
-        char lane[16];      /* as a parameter */
-        char n_shards[16];  /* the same: that its sink is to have */
-        char lock_id[16];   /* the same; of the lock that was tried last */
-        bool is_covered;    /* by another lane's lock */
-        bool is_owner_lane; /* its cursor is for others to see */
+        char lane[16];                  /* as a parameter */
+        char n_shards[16];              /* the same: that its sink is to have */
+        char lock_id[16];               /* the same; of the lock that was tried last */
+        bool is_covered;                /* by another lane's lock */
+        bool is_owner_lane;             /* its cursor is for others to see */
         char *start_snapshot;           /* owned; NULL: it begins with the first event */
         char start_floor[24];           /* as a parameter */
         bool is_durable;                /* its settles are flushed to disk */
@@ -89,9 +89,9 @@ struct lane_store {
         struct page_request request; /* the page being read; owns its frames */
         struct page *page; /* it was empty, and what comes behind it is asked for; owned */
         struct routing_params route; /* which events its pages have */
-        bool tells_shards;         /* of which shard each is, of n_shards */
-        char *shards;              /* owned; an array of the shards whose events they have; NULL: all */
-        struct frame *newest_end;  /* until it is past this, former shards' events are left out */
+        bool tells_shards;           /* of which shard each is, of n_shards */
+        char *shards; /* owned; an array of the shards whose events they have; NULL: all */
+        struct frame *newest_end; /* until it is past this, former shards' events are left out */
         /* Judges them, where the database tells only in part what the lane takes; borrowed. */
         const struct routing *judge;
         int64_t upto;                  /* it reads no further */

@@ -70,9 +70,8 @@ static void open_both(struct fixture *fixture)
 {
         for (int i = 0; i < 2; i++)
                 open_covered(fixture->rig, &fixture->lanes[i],
-                    &(struct lane_store_settings){.sink = "test",
-                        .lane = i + 1,
-                        .is_covered = true});
+                    &(struct lane_store_settings){
+                        .sink = "test", .lane = i + 1, .is_covered = true});
 }
 
 static void tear_down(struct fixture *fixture)
@@ -247,8 +246,7 @@ Test(settle_batch, begins_a_lane_at_its_snapshot_and_not_before)
                 .start_snapshot = snapshot,
                 .start_floor = 1});
         open_covered(fixture.rig, &fixture.lanes[1],
-            &(struct lane_store_settings){
-                .sink = "test", .lane = 2, .is_covered = true});
+            &(struct lane_store_settings){.sink = "test", .lane = 2, .is_covered = true});
         cr_expect_str_eq(fixture.lanes[0].cursor.from->snapshot, snapshot);
         cr_expect_eq(fixture.lanes[0].cursor.from->floor, 1);
         cr_expect_gt(fixture.lanes[0].cursor.from->xid,

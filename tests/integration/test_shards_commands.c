@@ -134,10 +134,16 @@ Test(shards_commands, cursor_drop_of_a_receiver_asks_for_the_lock_of_its_shard)
             "SELECT courier.agree_shards('bus', 2, true, false, 'test');"
             "INSERT INTO courier.cursor (sink, lane, system_identifier, from_snapshot, from_floor,"
             " from_xid) SELECT 'bus', lane, system_identifier, '1:1:', 0, '3'"
-            " FROM generate_series(4, 5) AS lane, pg_control_system()");
+            " FROM generate_series(4, 5) AS lane, pg_control_system();"
+            "INSERT INTO courier.receiver (id, sink, name, url) OVERRIDING SYSTEM VALUE"
+            " VALUES (4, 'bus', 'four', 'http://four/'), (5, 'bus', 'five', 'http://five/')");
         owner = own("-1");
         expect_value(admin,
             "SELECT string_agg(lane::text, ' ' ORDER BY lane) FROM courier.lane_owner", "-1 4");
+        expect_value(admin,
+            "SELECT string_agg(name || ' ' || is_served, ', ' ORDER BY name DESC)"
+            " FROM courier.receiver_status",
+            "four true, five false");
         expect_refusal(RUN("cursor", "drop", "bus", "--lane", "4", "--force", "--yes"), 75,
             "a running relay owns the lane of sink bus");
         expect_output(RUN("cursor", "drop", "bus", "--lane", "5", "--force", "--yes"),

@@ -5,6 +5,7 @@
 #include "config/config.h"
 #include "failures_rig.h"
 #include "operator/status_query.h"
+#include "support/attached_table.h"
 #include "support/shards.h"
 #include "support/writers.h"
 
@@ -846,6 +847,37 @@ Test(look, a_backlog_is_that_of_all_shards_without_what_former_ones_had)
         look = look_for(NULL);
         cr_expect_eq(backlog_of(look, "bus"),
             database_integer(rig.owner, "SELECT count(*) FROM shard_event WHERE NOT is_passed"));
+        json_decref(look);
+}
+
+Test(look, a_shard_that_stands_still_is_not_hidden_by_the_others)
+{
+        json_t *look;
+
+        shards_divide(rig.owner);
+        database_exec(rig.owner, "UPDATE courier.cursor SET settled_at = now() - interval '1 hour'"
+                                 " WHERE lane = -2");
+        look = look_for(NULL);
+        cr_expect_geq(
+            json_number_value(json_object_get(sink_of(look, "bus"), "settled_age")), 3600);
+        json_decref(look);
+}
+
+/* Rows of courier.unmarked name the lane that they wait for. */
+Test(look, marks_wait_for_a_sink_and_not_for_its_shards)
+{
+        json_t *look, *waits;
+
+        shards_divide(rig.owner);
+        attached_table_make(rig.owner, "orders", "mark", "NULL");
+        database_exec(rig.owner,
+            "INSERT INTO courier.unmarked (outbox_id, source, source_key, event_id, topic,"
+            " created_at, state, sink, lane, due_at) SELECT i, 1, i, gen_random_uuid(), 't', now(),"
+            " 'behind', 'bus', -1 - i % 3, now() FROM generate_series(1, 9) AS i");
+        look = look_for(NULL);
+        waits = json_object_get(json_object_get(look, "marks"), "waits_for");
+        cr_expect_eq(json_array_size(waits), 1);
+        cr_expect_eq(integer_of(json_array_get(waits, 0), "events"), 9);
         json_decref(look);
 }
 
