@@ -39,9 +39,12 @@
 
 #define CHECK_TYPES "SELECT courier.require_known_types($1::boolean)"
 
+/* synchronous_commit: a commit that waits for a standby keeps its locks, and those on partitions
+ * keep readers of the log out. What a crash takes back is done again. */
 static const struct pg_statement prepare_session = {
     .name = "prepare_session",
     .sql = "SELECT set_config('search_path', 'pg_catalog', false),"
+           " set_config('synchronous_commit', 'off', false),"
            " set_config('default_transaction_isolation', 'read committed', false),"
            " set_config('statement_timeout', '10min', false)",
 };

@@ -184,6 +184,51 @@ Test(failover, repeats_nothing_of_a_sink_that_delivers_exactly_once)
         stage_end(&stage, relay);
 }
 
+/* Or else its marks would be removed for a settle that the new primary does not know. */
+Test(failover, makes_a_sink_that_delivers_exactly_once_wait_for_the_standby)
+{
+        struct stage stage;
+        struct relay_fixture *fixture = &stage.fixture;
+        struct relay_process *relay;
+
+        stage_begin(&stage, true);
+        relay = stage_start_relay(&stage, ", exactly_once: true");
+        relay_wait_for_log(relay, "event=lane_owned ", 30000);
+        process_signal(&relay->process, SIGSTOP);
+        publish(fixture->admin, "t", "k", "one");
+        postgres_stop_receiving(stage.standby);
+        process_signal(&relay->process, SIGCONT);
+        relay_fixture_await(fixture, "events", 1);
+        await_in_database(fixture->admin,
+            "SELECT EXISTS (SELECT FROM pg_stat_activity"
+            " WHERE usename = 'relay' AND wait_event = 'SyncRep')",
+            "the settle waits");
+        stage_fail_over(&stage);
+        publish(fixture->admin, "t", "k", "two");
+        relay_fixture_await(fixture, "events", 2);
+        relay_fixture_expect_field(fixture, "events", 1, "payload", "\"two\"");
+        relay_stop(relay);
+        stage_end(&stage, relay);
+}
+
+/* A commit that waits keeps its locks, and to make a partition takes one that keeps readers out. */
+Test(failover, reads_on_while_the_standby_does_not_answer)
+{
+        struct stage stage;
+        struct relay_process *relay;
+
+        stage_begin(&stage, true);
+        postgres_stop_receiving(stage.standby);
+        database_exec(stage.fixture.admin, "SET synchronous_commit = local");
+        publish(stage.fixture.admin, "t", "k", "one");
+        relay = stage_start_relay(&stage, "");
+        relay_wait_for_log(relay, "event=partition_made", 30000);
+        publish(stage.fixture.admin, "t", "k", "two");
+        relay_fixture_await(&stage.fixture, "events", 2);
+        relay_stop(relay);
+        stage_end(&stage, relay);
+}
+
 /* ---- a standby that lags
  * --------------------------------------------------------------------------------- */
 
