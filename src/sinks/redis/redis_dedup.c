@@ -194,7 +194,8 @@ bool redis_dedup_take_claim(
         if (reply->type == REDIS_REPLY_STRING) {
                 snprintf(refusal, size,
                     "a later owner of this lane writes to the stream (%.20s, ours is %" PRIu64
-                    "); if the database was restored and no other relay runs, delete the key %s",
+                    "); if the database was restored or failed over, and no other relay runs, "
+                    "delete the key %s",
                     reply->str, dedup->epoch, dedup->owner_key);
                 return false;
         }
