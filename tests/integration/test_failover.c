@@ -326,6 +326,60 @@ Test(failover, delivers_all_that_a_lagging_standby_has_exactly_once)
         fail_over_to_the_past(", exactly_once: true");
 }
 
+static void publish_numbers(PGconn *connection, int from, int to)
+{
+        char *sql = xasprintf("SELECT courier.publish('t', to_json(n), key => 'k')"
+                              " FROM generate_series(%d, %d) AS n ORDER BY n",
+            from, to);
+
+        database_exec(connection, sql);
+        free(sql);
+}
+
+/* Of the former primary the relay knew which ids its transactions had drawn by then. Here the same
+ * transaction ids draw lower ones. */
+Test(failover, finds_late_commits_below_the_ids_that_the_former_primary_had_reached)
+{
+        struct stage stage;
+        struct relay_fixture *fixture = &stage.fixture;
+        struct relay_process *relay;
+        PGconn *standby, *slow;
+
+        stage_begin(&stage, false);
+        relay = stage_start_relay(&stage, "");
+        relay_wait_for_log(relay, "event=lane_owned ", 30000);
+        process_signal(&relay->process, SIGSTOP); /* so that it sees no frame in between */
+        publish_numbers(fixture->admin, 1, 1500);
+        standby = stage_connect(&stage, stage.standby);
+        await_in_database(
+            standby, "SELECT count(*) = 1500 FROM courier.outbox", "the standby has them");
+        PQfinish(standby);
+        postgres_stop_receiving(stage.standby);
+        publish_numbers(fixture->admin, 1501, 3500);
+        process_signal(&relay->process, SIGCONT);
+        relay_fixture_await(fixture, "events", 3500);
+        publish(fixture->admin, "t", "k", "behind all these");
+        relay_fixture_await(fixture, "events", 3501);
+        stage_fail_over(&stage);
+        relay_fixture_await(fixture, "events", 3501 + 1500);
+
+        database_exec(fixture->admin,
+            "DO $$ BEGIN FOR i IN 1..200 LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; "
+            "END $$");
+        slow = stage_connect(&stage, stage.primary);
+        database_exec(slow, "BEGIN");
+        publish(slow, "t", "slow", "late");
+        for (int i = 1; i <= 3; i++) {
+                publish(fixture->admin, "t", "k", "early");
+                relay_fixture_await(fixture, "events", 3501 + 1500 + i);
+        }
+        database_exec(slow, "COMMIT");
+        relay_fixture_await(fixture, "events", 3501 + 1500 + 4);
+        relay_stop(relay);
+        PQfinish(slow);
+        stage_end(&stage, relay);
+}
+
 static struct relay_process *start_hooks(struct stage *stage, const struct http_receiver *http)
 {
         unsigned port = http_receiver_port(http);
@@ -344,16 +398,6 @@ static struct relay_process *start_hooks(struct stage *stage, const struct http_
                            "    http: {receivers: table, allow_networks: [127.0.0.1],"
                            " allow_ports: [%u]}\n",
             stage->fixture.relay, port);
-}
-
-static void publish_numbers(PGconn *connection, int from, int to)
-{
-        char *sql = xasprintf("SELECT courier.publish('t', to_json(n), key => 'k')"
-                              " FROM generate_series(%d, %d) AS n ORDER BY n",
-            from, to);
-
-        database_exec(connection, sql);
-        free(sql);
 }
 
 static void expect_numbers(struct http_receiver *http, const char *target, int from, int to)
