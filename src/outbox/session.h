@@ -29,7 +29,7 @@
         " set_config('jit', 'off', false),"                                                        \
         " set_config('statement_timeout', $1, false),"                                             \
         " set_config('lock_timeout', $2, false),"                                                  \
-        " set_config('idle_in_transaction_session_timeout', '30s', false)"
+        " set_config('idle_in_transaction_session_timeout', '30s', false)," DEAD_CLIENT_SETTINGS
 
 struct outbox {
         uv_loop_t *loop;                 /* borrowed */

@@ -217,10 +217,10 @@ static void start_connecting(struct pg_conn *conn)
         conn->tls = tls_default_choose(conn->config.dsn);
 #define OPTION(name, value) (keywords[n] = (name), values[n] = (value), n++)
         OPTION("fallback_application_name", conn->instance);
-        OPTION("keepalives_idle", "10");
-        OPTION("keepalives_interval", "5");
+        OPTION("keepalives_idle", "1"); /* see DEAD_CLIENT_SETTINGS */
+        OPTION("keepalives_interval", "1");
         OPTION("keepalives_count", "3");
-        OPTION("tcp_user_timeout", "20000");
+        OPTION("tcp_user_timeout", "3500");
         OPTION("target_session_attrs", "read-write");
         if (conn->tls.sslmode != NULL)
                 OPTION("sslmode", conn->tls.sslmode);

@@ -23,6 +23,22 @@
 
 struct pg_conn;
 
+/*
+ * Items of a SELECT for a session that holds locks: the server gives it up when its client's
+ * machine has vanished without a word. It probes each second; on Linux tcp_user_timeout says how
+ * long probes may stay unanswered, and so may what was sent. What is sent meanwhile begins the wait
+ * anew, so the limit is twice as much: within 10 s. The server's process notices between
+ * statements, and during one by client_connection_check_interval, which other systems refuse.
+ * pg_conn.c sets less for our own side: who lost the locks is to know it first.
+ */
+#define DEAD_CLIENT_SETTINGS                                                                       \
+        " set_config('tcp_keepalives_idle', '1', false),"                                          \
+        " set_config('tcp_keepalives_interval', '1', false),"                                      \
+        " set_config('tcp_keepalives_count', '4', false),"                                         \
+        " set_config('tcp_user_timeout', '4500', false),"                                          \
+        " CASE WHEN version() LIKE '%linux%'"                                                      \
+        " THEN set_config('client_connection_check_interval', '500', false) END"
+
 /* All of them may call any function below except pg_conn_destroy(). */
 struct pg_conn_events {
         void (*on_connected)(void *owner); /* now GREETING */

@@ -28,7 +28,7 @@ static const struct pg_statement prepare_session = {
            " set_config('default_transaction_isolation', 'read committed', false),"
            " set_config('statement_timeout', '0', false),"
            " set_config('idle_session_timeout', '0', false),"
-           " pg_postmaster_start_time()",
+           " pg_postmaster_start_time()," DEAD_CLIENT_SETTINGS,
 };
 enum { SERVER = 4 };
 static const struct pg_statement await_statement = {

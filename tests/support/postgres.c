@@ -129,8 +129,10 @@ static void start_postmaster(struct postgres *postgres)
         char *data = xasprintf("%s/data", postgres->folder);
         char *sockets = xasprintf("unix_socket_directories=%s", postgres->folder);
         char *port = xasprintf("port=%u", postgres->port);
-        const char *argv[] = {server, "-D", data, "-c", sockets, "-c", port, "-c",
-            "listen_addresses=127.0.0.1", "-c",
+        char *addresses =
+            xasprintf("listen_addresses=127.0.0.1%s%s", postgres->address != NULL ? "," : "",
+                postgres->address != NULL ? postgres->address : "");
+        const char *argv[] = {server, "-D", data, "-c", sockets, "-c", port, "-c", addresses, "-c",
             postgres->care == POSTGRES_DURABLE ? "fsync=on" : "fsync=off", "-c",
             postgres->care == POSTGRES_HASTY ? "full_page_writes=off" : "full_page_writes=on", "-c",
             "max_connections=200", "-c", "max_prepared_transactions=20", "-c",
@@ -142,6 +144,7 @@ static void start_postmaster(struct postgres *postgres)
         free(data);
         free(sockets);
         free(port);
+        free(addresses);
 }
 
 static bool accepts_or_ended(void *context)

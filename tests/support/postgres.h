@@ -24,6 +24,8 @@ struct postgres {
         char *folder;   /* also where the unix socket is */
         char *log_path; /* the server's log */
         uint16_t port;  /* of the unix socket and, on 127.0.0.1, of TCP */
+        const char
+            *address; /* it listens there, too, when it starts again; borrowed; may be NULL */
         enum postgres_care care;
         struct process postmaster;
         struct postgres *next; /* of this process's own clusters */
