@@ -156,6 +156,9 @@ static bool run_rebase(const struct arguments *arguments, struct error *error)
 
         if (conn == NULL || !rebase(conn, &result, error))
                 return false;
+        puts(result.was_rewritten
+                 ? "the transaction ids of the outbox and its cursors were written anew"
+                 : "this cluster is past all transaction ids of the outbox: they stay as they are");
         for (int i = 0; i < result.n_lanes; i++)
                 printf("%s: events of all topics not yet passed: %lld\n", result.lanes[i].sink,
                     result.lanes[i].n_waiting);
@@ -167,16 +170,17 @@ static bool run_rebase(const struct arguments *arguments, struct error *error)
 
 const struct command rebase_command = {
     .name = "rebase",
-    .summary = "correct the cursors after a restore to another cluster",
+    .summary = "correct the cursors after a restore to another cluster, or pg_upgrade",
     .usage = "[--dsn DSN | -c FILE]",
     .details =
-        "Cursors hold transaction ids. After a dump was restored to another cluster they are not\n"
-        "valid, and the relay refuses to run there. This command rewrites them so that every\n"
-        "sink goes on exactly where it stood when the dump was made. It also corrects the\n"
-        "sequence of ids if it was set back.\n"
+        "Cursors hold transaction ids. In another cluster, to which a dump was restored or\n"
+        "pg_upgrade has led, they may mean other transactions, and the relay refuses to run. With\n"
+        "this command every sink goes on exactly where it stood: after pg_upgrade, or when the\n"
+        "dump was made. It also corrects the sequence of ids if it was set back.\n"
         "\n"
-        "Stop all relays first. It needs the owner of schema courier, rewrites the whole outbox\n"
-        "in one transaction and keeps publishers waiting meanwhile.\n",
+        "Stop all relays first. It needs the owner of schema courier. If the cluster is past all\n"
+        "ids that the outbox and its cursors name, as after pg_upgrade, they stay. Otherwise it\n"
+        "rewrites the whole outbox in one transaction and keeps publishers waiting meanwhile.\n",
     .run = run_rebase,
     .database = DATABASE,
 };

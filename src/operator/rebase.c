@@ -6,13 +6,22 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-extern const char rebase_sql[]; /* rebase.sql, embedded at build time */
+extern const char rebase_sql[]; /* rebase.sql, embedded at build time, like the next */
+extern const char rebase_needless_sql[];
 
-/* Locks out writers and relays until the transaction ends. */
-static const char lock_sql[] =
-    "BEGIN; SET LOCAL search_path = pg_catalog, pg_temp;"
-    " LOCK TABLE courier.outbox, courier.cursor IN ACCESS EXCLUSIVE MODE";
+#define BEGIN "BEGIN; SET LOCAL search_path = pg_catalog, pg_temp;"
+
+/* Locks out relays until the transaction ends; and writers, too. */
+static const char lock_cursors_sql[] = BEGIN " LOCK TABLE courier.cursor IN EXCLUSIVE MODE";
+static const char lock_all_sql[] =
+    BEGIN " LOCK TABLE courier.outbox, courier.cursor IN ACCESS EXCLUSIVE MODE";
+
+static const char name_cluster_sql[] =
+    "UPDATE courier.cursor SET epoch = epoch + 1, system_identifier = here.system_identifier"
+    " FROM pg_control_system() AS here"
+    " WHERE cursor.system_identifier <> here.system_identifier";
 
 static const char owned_sql[] =
     "SELECT sink FROM courier.cursor"
@@ -29,17 +38,17 @@ static const char draw_sql[] =
     "END$$";
 
 static const char waiting_sql[] =
-    "SELECT cursor.sink, greatest(cursor.lane, 0) AS lane, count(waits.id)"
-    " FROM courier.cursor"
-    " LEFT JOIN courier.sink AS noted ON noted.name = cursor.sink"
-    " LEFT JOIN (SELECT rebased.*, outbox.key FROM rebased JOIN courier.outbox USING (id)) AS waits"
-    "   ON cursor.lock_id = ANY (waits.lanes)"
-    "   AND (cursor.lane >= 0 OR -1 - cursor.lane = courier.shard_of(key, noted.shards, waits.id))"
+    "SELECT sink, greatest(lane, 0), sum((SELECT count(*) FROM courier.outbox"
+    " WHERE txid >= pg_snapshot_xmin(from_snapshot)"
+    " AND (lane >= 0 OR -1 - lane = courier.shard_of(key, noted.shards, id))"
+    " AND NOT courier.has_passed(from_snapshot, until_snapshot, last_id, id, txid)"
+    " AND NOT (lane <= 0 AND courier.had_passed(cursor.sink, key, id, txid))))::bigint"
+    " FROM courier.cursor LEFT JOIN courier.sink AS noted ON noted.name = sink"
     " GROUP BY 1, 2 ORDER BY 1, 2";
 
-static bool lock(struct blocking_conn *conn, struct error *error)
+static bool lock(struct blocking_conn *conn, const char *sql, struct error *error)
 {
-        if (blocking_conn_run(conn, lock_sql, error))
+        if (blocking_conn_run(conn, sql, error))
                 return true;
         if (error->kind == ERROR_PERMISSION)
                 error_set(error, ERROR_PERMISSION,
@@ -63,6 +72,17 @@ static bool no_lane_is_owned(struct blocking_conn *conn, struct error *error)
                     rows_text(rows, 0, 0));
         rows_free(rows);
         return ok;
+}
+
+static bool find_need(struct blocking_conn *conn, bool *out_is_needed, struct error *error)
+{
+        struct rows *rows = blocking_conn_query(conn, rebase_needless_sql, NULL, 0, error);
+
+        if (rows == NULL)
+                return false;
+        *out_is_needed = strcmp(rows_text(rows, 0, 0), "t") != 0;
+        rows_free(rows);
+        return true;
 }
 
 static bool count_missing_ids(struct blocking_conn *conn, long long *out_n, struct error *error)
@@ -94,7 +114,7 @@ static bool rewrite(struct blocking_conn *conn, struct error *error)
         for (int round = 0; round < MAX_ROUNDS; round++) {
                 long long n_missing;
 
-                if (!lock(conn, error) || !no_lane_is_owned(conn, error) ||
+                if (!lock(conn, lock_all_sql, error) || !no_lane_is_owned(conn, error) ||
                     !blocking_conn_run(conn, rebase_sql, error) ||
                     !count_missing_ids(conn, &n_missing, error))
                         return false;
@@ -107,6 +127,18 @@ static bool rewrite(struct blocking_conn *conn, struct error *error)
             "an open transaction is older than the ids that rebase has to write; end all "
             "transactions of the cluster (pg_stat_activity, pg_prepared_xacts), then try "
             "again");
+}
+
+/* Writers go on while the frames are checked; before a rewrite the lock is given back, because it
+ * is to be taken with that of the outbox, in the order in which others take them. */
+static bool make_valid(struct blocking_conn *conn, bool *out_was_rewritten, struct error *error)
+{
+        if (!lock(conn, lock_cursors_sql, error) || !no_lane_is_owned(conn, error) ||
+            !find_need(conn, out_was_rewritten, error))
+                return false;
+        if (!*out_was_rewritten)
+                return blocking_conn_run(conn, name_cluster_sql, error);
+        return blocking_conn_run(conn, "ROLLBACK", error) && rewrite(conn, error);
 }
 
 static bool read_result(
@@ -132,7 +164,7 @@ bool rebase(struct blocking_conn *conn, struct rebase_result *out_result, struct
 {
         struct rebase_result result = {0};
 
-        if (rewrite(conn, error) && read_result(conn, &result, error) &&
+        if (make_valid(conn, &result.was_rewritten, error) && read_result(conn, &result, error) &&
             blocking_conn_run(conn, "COMMIT", error)) {
                 *out_result = result;
                 return true;

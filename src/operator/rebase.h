@@ -13,15 +13,17 @@ struct rebased_lane {
 };
 
 struct rebase_result {
+        bool was_rewritten;         /* the outbox; false: its transaction ids are valid here */
         struct rebased_lane *lanes; /* owned */
         int n_lanes;
 };
 
 /*
- * Rewrites transaction ids so that each lane goes on exactly where it stood. That is one
- * transaction, which locks out writers; transactions before it only draw ids, if the cluster has
- * drawn too few. Needs the schema's owner. ERROR_TEMPORARY if a relay owns a lane. After a failure
- * close the connection, which rolls everything back.
+ * Lets each lane go on exactly where it stood. If this cluster is past all transaction ids that the
+ * cursors know, as it is after pg_upgrade, the cursors only get its name. Otherwise the ids are
+ * rewritten, in one transaction, which locks out writers; transactions before it only draw ids, if
+ * the cluster has drawn too few. Needs the schema's owner. ERROR_TEMPORARY if a relay owns a lane.
+ * After a failure close the connection, which rolls everything back.
  */
 bool rebase(struct blocking_conn *conn, struct rebase_result *out_result, struct error *error)
     __attribute__((warn_unused_result));

@@ -84,7 +84,19 @@ static void expect_rest(const char *dsn, const char *sink, int from, int to)
         reader_close(reader);
 }
 
-Test(rebase, lets_every_lane_go_on_where_it_stood)
+static void draw_ids(const char *dsn, int n)
+{
+        char *sql =
+            xasprintf("DO $$BEGIN FOR i IN 1 .. %d LOOP PERFORM pg_current_xact_id(); COMMIT; "
+                      "END LOOP; END$$",
+                n);
+
+        database_exec_once(dsn, sql);
+        free(sql);
+}
+
+/* The copy's cluster is ahead of the original's, or behind it. */
+static void expect_all_to_go_on_in_a_copy(bool is_ahead)
 {
         struct postgres *other = postgres_start_distinct();
         char *dsn = postgres_new_database(postgres_shared());
@@ -92,6 +104,9 @@ Test(rebase, lets_every_lane_go_on_where_it_stood)
         struct error error;
         struct reader *reader;
         char *copy;
+
+        if (!is_ahead)
+                draw_ids(dsn, 5000);
 
         /* all: has everything. some: in the middle of a difference. none: has nothing. */
         publish(dsn, 1, 100);
@@ -107,6 +122,8 @@ Test(rebase, lets_every_lane_go_on_where_it_stood)
         reader_close(reader);
 
         copy = dump_and_restore(dsn, other);
+        if (is_ahead)
+                draw_ids(copy, 30000);
         reader = open_lane(copy, "all", 1000);
         cr_assert_eq(reader->refused.kind, ERROR_SCHEMA);
         reader_close(reader);
@@ -117,9 +134,11 @@ Test(rebase, lets_every_lane_go_on_where_it_stood)
         database_exec(admin, "DELETE FROM courier.cursor WHERE sink = 'new'");
         PQfinish(admin);
 
-        publish(copy, 101, 101); /* small transaction ids, which the old snapshots would "see" */
+        /* Behind, its transaction id is small, and the old snapshots would "see" it. */
+        publish(copy, 101, 101);
         wait_until(no_session_is_left, copy, 10000, "the readers' sessions end");
         cr_assert(run_rebase(copy, &result, &error), "%s", error.text);
+        cr_assert_eq(result.was_rewritten, !is_ahead);
         cr_assert_eq(result.n_lanes, 3);
         cr_assert_eq(result.lanes[0].n_waiting, 1);
         cr_assert_eq(result.lanes[1].n_waiting, 101);
@@ -133,6 +152,60 @@ Test(rebase, lets_every_lane_go_on_where_it_stood)
         free(copy);
         free(dsn);
         postgres_stop(other);
+}
+
+Test(rebase, lets_every_lane_go_on_where_it_stood)
+{
+        expect_all_to_go_on_in_a_copy(false);
+}
+
+Test(rebase, rewrites_nothing_in_a_cluster_that_is_past_all_transaction_ids)
+{
+        expect_all_to_go_on_in_a_copy(true);
+}
+
+/* A copy whose cluster is behind the original's: it draws, or has drawn, ids that frames know. */
+static void expect_new_events_to_be_seen(bool are_before_rebase)
+{
+        struct postgres *other = postgres_start_distinct();
+        char *dsn = postgres_new_database(postgres_shared());
+        struct rebase_result result;
+        struct error error;
+        struct reader *reader;
+        char *copy;
+
+        draw_ids(dsn, 5000);
+        publish(dsn, 1, 10);
+        reader = open_lane(dsn, "all", 1000);
+        reader_catch_up(reader);
+        reader_close(reader);
+        copy = dump_and_restore(dsn, other);
+        if (are_before_rebase) {
+                publish(copy, 11, 11);
+                draw_ids(copy, 30000);
+        } else { /* no row tells of them, only frames do */
+                database_exec_once(copy, "TRUNCATE courier.outbox");
+        }
+        cr_assert(run_rebase(copy, &result, &error), "%s", error.text);
+        cr_expect(result.was_rewritten);
+        rebase_result_deinit(&result);
+        if (!are_before_rebase)
+                publish(copy, 11, 11);
+        expect_rest(copy, "all", 11, 11);
+        free(copy);
+        free(dsn);
+        postgres_stop(other);
+}
+
+Test(rebase, keeps_no_transaction_ids_that_are_yet_to_be_drawn)
+{
+        expect_new_events_to_be_seen(false);
+}
+
+/* That the cluster is past all of them in the end does not help. */
+Test(rebase, keeps_no_transaction_ids_that_were_drawn_since)
+{
+        expect_new_events_to_be_seen(true);
 }
 
 Test(rebase, refuses_while_a_relay_runs)
@@ -149,14 +222,15 @@ Test(rebase, refuses_while_a_relay_runs)
         free(dsn);
 }
 
-/* As many sets of lanes as there are lanes: all stand at places of their own. */
+/* As many sets of lanes as there are lanes: all stand at places of their own, and name ids that
+ * another cluster has drawn. */
 static void make_places(const char *dsn, PGconn *admin, int64_t n)
 {
         char *sql =
             xasprintf("INSERT INTO courier.cursor (sink, system_identifier, from_snapshot,"
                       "  from_floor, from_xid, until_snapshot, until_floor, until_xid, last_id)"
-                      " SELECT 's' || i, system_identifier, '1:1:', 0, '3',"
-                      "  pg_current_snapshot(), courier.outbox_floor(), pg_current_xact_id(), i"
+                      " SELECT 's' || i, system_identifier - 1, '1:1:', 0, '3',"
+                      "  pg_current_snapshot(), courier.outbox_floor(), '1000000000', i"
                       " FROM generate_series(1, %lld) AS i, pg_control_system()",
                 (long long)n);
 

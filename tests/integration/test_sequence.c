@@ -239,6 +239,7 @@ Test(sequence, that_was_set_back_is_refused_and_rebase_loses_nothing)
         database_await_no_relay(fixture.admin);
         run = program_run(NULL, "rebase", "--dsn", fixture.dsn, NULL);
         cr_expect_str_eq(run.out,
+            "the transaction ids of the outbox and its cursors were written anew\n"
             "hooks: events of all topics not yet passed: 2\n"
             "test: events of all topics not yet passed: 2\n",
             "%s%s", run.out, run.err);

@@ -65,6 +65,9 @@ const char *postgres_bin_folder(void);
  */
 struct postgres *postgres_shared(void);
 
+/* The folder of initdb, postgres and pg_upgrade. */
+const char *postgres_bin_folder(void);
+
 void postgres_stop(struct postgres *postgres);           /* "fast": ends sessions, checkpoint */
 void postgres_stop_immediate(struct postgres *postgres); /* as after a crash, recovery follows */
 
