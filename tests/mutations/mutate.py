@@ -23,10 +23,11 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 UNIT_TESTS = ["key_order", "window", "retry", "breaker", "lane", "lane_attempts",
-              "lane_giving_up", "lane_ownership", "lane_parking", "lane_regressions", "lane_suspicion", "rate", "receiver_health", "bell"]
+              "lane_giving_up", "lane_ownership", "lane_parking", "lane_regressions", "lane_suspicion", "rate", "receiver_health", "bell",
+              "placement", "turns"]
 HEADER = ["| mutation | the simulator says | tests that fail |", "|---|---|---|"]
 BEGIN, END = "<!-- written by scripts/mutate -->\n", "<!-- end -->"
-SIMULATORS = ["simulator", "page_cache_simulator", "bell_simulator"]
+SIMULATORS = ["simulator", "page_cache_simulator", "bell_simulator", "members_simulator"]
 
 
 class Mutation:
@@ -95,6 +96,8 @@ def by_simulator(folder, mutation, options):
                    seconds=60)
     elif pathlib.Path(mutation.file).name == "bell.c":
         done = run(folder / "build/tests/simulator/bell_simulator", str(options.histories // 5))
+    elif pathlib.Path(mutation.file).parent.name == "members":
+        done = run(folder / "build/tests/simulator/members_simulator", str(options.histories // 50))
     else:
         done = run(folder / "build/tests/simulator/simulator", "--histories",
                    str(options.histories), "--jobs", "2")

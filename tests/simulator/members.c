@@ -458,7 +458,7 @@ static bool run_history(uint64_t seed)
         struct action *actions = world.actions;
         struct snapshot *snapshots = world.snapshots;
         size_t n_actions_max = world.n_actions_max, n_snapshots = world.n_snapshots;
-        bool is_large = seed % 1000 == 100;
+        bool is_large = seed % 1000 == 0;
 
         memset(&world, 0, sizeof world);
         world.seed = seed;

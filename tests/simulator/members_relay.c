@@ -50,6 +50,39 @@ static void set_acting(struct members_world *world, int number, int shard, bool 
         relay->acts[shard] = is_acting;
 }
 
+/* Which relays are in each view since when. */
+static void note_seen(
+    const struct members_world *world, struct relay_model *relay, const struct snapshot *snapshot)
+{
+        for (size_t r = 0; r < world->n_relays; r++) {
+                bool is_seen = false;
+
+                for (size_t m = 0; m < snapshot->n_members; m++)
+                        is_seen |= snapshot->members[m].name == world->relays[r].name;
+                if (!is_seen)
+                        relay->seen_since_ms[r] = -1;
+                else if (relay->seen_since_ms[r] < 0)
+                        relay->seen_since_ms[r] = world->now_ms;
+        }
+}
+
+static void check_give(
+    struct members_world *world, const struct relay_model *relay, const struct turn *turn)
+{
+        size_t n_owned = turns_owned(relay->turns);
+
+        if (relay->n_giving > TURNS_GIVES && relay->n_giving > n_owned / TURNS_GIVES_PART)
+                world_fail(world, "a relay gives a few shards at a time (%zu of %zu)",
+                    relay->n_giving, n_owned);
+        for (size_t r = 0; r < world->n_relays; r++)
+                if (strcmp(world->relays[r].name, turn->to) == 0 &&
+                    (relay->seen_since_ms[r] < 0 ||
+                        world->now_ms - relay->seen_since_ms[r] < TURNS_READY_MS))
+                        world_fail(world, "shards are given to members that stay");
+        if (world->is_at_rest)
+                world_fail(world, "nothing moves at rest (%s is given)", turn->sink);
+}
+
 static int64_t drain_ms(struct members_world *world)
 {
         return dice_one_in(&world->dice, 20) ? dice_between(&world->dice, 500, 4000)
@@ -75,8 +108,8 @@ static void take_turns(struct members_world *world, int number)
                 }
                 if (!relay->acts[shard])
                         world_fail(world, "a relay gives what it has");
-                if (world->is_at_rest)
-                        world_fail(world, "nothing moves at rest (shard %d is given)", shard);
+                relay->n_giving++;
+                check_give(world, relay, &turn);
                 world->n_gives++;
                 world->shards[shard].given_ms = world->now_ms;
                 order(world, drain_ms(world), DRAINED, number, shard);
@@ -88,6 +121,8 @@ void relay_connect(struct members_world *world, int number)
         struct relay_model *relay = &world->relays[number];
 
         relay->birth++;
+        for (size_t r = 0; r < world->n_relays; r++)
+                relay->seen_since_ms[r] = -1;
         relay->is_cut = false;
         relay->is_reading = relay->reads_again = false;
         relay->session = server_open_session(world, number);
@@ -113,7 +148,7 @@ static void stop_acting(struct members_world *world, int number)
 
         world_disturb(world);
         memset(relay->acts, false, sizeof relay->acts);
-        relay->n_acts = 0;
+        relay->n_acts = relay->n_giving = 0;
         relay->session = -1;
         relay->birth++;
 }
@@ -201,6 +236,7 @@ static void take_view(struct members_world *world, int number, int at)
             .owners = snapshot->owners};
 
         relay->is_reading = false;
+        note_seen(world, relay, snapshot);
         turns_see(relay->turns, &view, world->now_ms);
         take_turns(world, number);
         if (relay->reads_again)
@@ -264,6 +300,7 @@ static void act_at_relay(struct members_world *world, const struct action *actio
                 return;
         case DRAINED:
                 set_acting(world, action->who, shard, false);
+                relay->n_giving--;
                 order(world, world_latency_ms(world), UNLOCK_ARRIVES, action->who, shard);
                 return;
         case UNLOCK_ANSWERED:

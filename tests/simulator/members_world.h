@@ -85,8 +85,9 @@ struct relay_model {
         unsigned birth;      /* of its connection */
         bool is_reading, reads_again;
         bool acts[MAX_SHARDS]; /* as owner */
-        size_t n_acts;
-        struct action *deferred; /* while it is frozen; owned */
+        size_t n_acts, n_giving;
+        int64_t seen_since_ms[MAX_RELAYS]; /* in each view; or -1 */
+        struct action *deferred;           /* while it is frozen; owned */
         size_t n_deferred, n_deferred_max;
 };
 

@@ -300,6 +300,19 @@ Test(turns, gives_all_as_soon_as_it_drains)
         cr_expect_eq(turns_owned(turns), 0);
 }
 
+Test(turns, waits_for_a_member_that_has_just_come_although_it_drains)
+{
+        own_all();
+        view.n_members = 2;
+        members[ME].is_draining = true;
+        see_after(200);
+        give_and_let_take(0, PEER);
+        see_after(TURNS_READY_MS - 1);
+        give_and_let_take(0, PEER);
+        see_after(1);
+        give_and_let_take(4, PEER);
+}
+
 Test(turns, keeps_all_when_it_drains_alone)
 {
         own_all();
