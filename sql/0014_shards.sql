@@ -110,6 +110,11 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   mine courier.member;
 BEGIN
+  -- Names of relays that have not been seen for long, such as those of pods.
+  DELETE FROM courier.member AS m
+    WHERE joined_at < clock_timestamp() - interval '7 days' AND NOT is_drained
+      AND NOT EXISTS (SELECT FROM courier.relay_lock AS held
+                      WHERE held.lock_id = (m.lock_id::bigint & 4294967295));
   FOR i IN 1 .. 1000 LOOP
     INSERT INTO courier.member (name, host, version, weight, shards)
       VALUES (join_relays.name || CASE WHEN i > 1 THEN '/' || i ELSE '' END,

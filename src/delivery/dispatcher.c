@@ -8,7 +8,6 @@
 #include "delivery/reading.h"
 #include "delivery/runner.h"
 #include "delivery/shard.h"
-#include "delivery/sharing.h"
 #include "log/log.h"
 #include "loop/timer.h"
 #include "outbox/sink_settings.h"
@@ -34,7 +33,8 @@ static void on_sink_closed(void *owner)
         struct sink_set *set = dispatcher->set;
 
         list_remove(&dispatcher->link);
-        sharing_forget(set->sharing, dispatcher);
+        if (set->sharing_events != NULL)
+                set->sharing_events->on_gone(set->sharing, dispatcher);
         telemetry_close_sink(dispatcher->seen);
         agreement_deinit(&dispatcher->agreement);
         free(dispatcher->settings);
@@ -77,15 +77,6 @@ static void enter(struct dispatcher *dispatcher, enum dispatcher_state state)
                 close_parts(dispatcher);
 }
 
-unsigned dispatcher_count_owned(const struct dispatcher *dispatcher)
-{
-        unsigned n = 0;
-
-        for (unsigned i = 0; i < dispatcher->n_shards; i++)
-                n += dispatcher->shards[i].state == SHARD_OWNED;
-        return n;
-}
-
 /* No lock of it is held or asked for, and nothing is in flight under one. */
 static bool has_no_shard(const struct dispatcher *dispatcher)
 {
@@ -107,7 +98,7 @@ static void on_agree_again(void *owner)
         set_agreement(owner, AGREEMENT_NEEDED);
 }
 
-void dispatcher_agree_anew(struct dispatcher *dispatcher)
+static void agree_anew(struct dispatcher *dispatcher)
 {
         if (dispatcher->agreement_state != AGREEMENT_ASKING)
                 set_agreement(dispatcher, AGREEMENT_NEEDED);
@@ -116,7 +107,42 @@ void dispatcher_agree_anew(struct dispatcher *dispatcher)
 void dispatcher_note_division(struct dispatcher *dispatcher, const char *sink)
 {
         if (dispatcher_is_serving(dispatcher) && strcmp(dispatcher->name, sink) == 0)
-                dispatcher_agree_anew(dispatcher);
+                agree_anew(dispatcher);
+}
+
+/* The relay that takes shard 0 notes its settings. While another relay owns it, other settings are
+ * a warning: events will be sent elsewhere once that relay ends. Afterwards they are a change. */
+static void note_settings(struct dispatcher *dispatcher, const char *theirs)
+{
+        struct bytes words = {0};
+
+        if (theirs != NULL)
+                sink_settings_compare(&words, dispatcher->settings, theirs);
+        if (words.data != NULL &&
+            (dispatcher->differences == NULL || strcmp(dispatcher->differences, words.data) != 0))
+                dispatcher->are_differences_news = true;
+        free(dispatcher->differences);
+        dispatcher->differences = words.data;
+}
+
+static void note_settings_in_force(struct dispatcher *dispatcher)
+{
+        if (dispatcher->differences != NULL)
+                log_info("sink_settings_changed", kv_text("sink", dispatcher->name),
+                    kv_text("differences", dispatcher->differences));
+        free(dispatcher->differences);
+        dispatcher->differences = NULL;
+}
+
+static void warn_of_settings(struct dispatcher *dispatcher)
+{
+        if (dispatcher->differences != NULL && dispatcher->are_differences_news)
+                log_warn("sink_settings_differ", kv_text("sink", dispatcher->name),
+                    kv_text("differences", dispatcher->differences),
+                    kv_text("hint",
+                        "the relay that delivers has other settings; when it ends, ours "
+                        "are in force"));
+        dispatcher->are_differences_news = false;
 }
 
 static void note_older(struct dispatcher *dispatcher)
@@ -139,7 +165,7 @@ static void on_agreed(void *owner)
         const struct agreement *agreement = &dispatcher->agreement;
 
         note_older(dispatcher);
-        dispatcher_note_settings(dispatcher, agreement->settings);
+        note_settings(dispatcher, agreement->settings);
         if (agreement->verdict != AGREEMENT_READY) {
                 set_agreement(dispatcher, AGREEMENT_LATER);
                 timer_arm(dispatcher->agree_again, agreement->verdict == AGREEMENT_OLDER
@@ -152,7 +178,8 @@ static void on_agreed(void *owner)
         else
                 lane_store_leave_out(dispatcher->shards[0].owner_lane, agreement->newest_end);
         set_agreement(dispatcher, AGREEMENT_REACHED);
-        sharing_look(dispatcher->set->sharing);
+        if (dispatcher->set->sharing_events != NULL)
+                dispatcher->set->sharing_events->on_agreed(dispatcher->set->sharing);
 }
 
 static void serve_agreement(struct dispatcher *dispatcher)
@@ -164,61 +191,15 @@ static void serve_agreement(struct dispatcher *dispatcher)
         agreement_ask(&dispatcher->agreement);
 }
 
-bool dispatcher_is_standby(const struct dispatcher *dispatcher)
-{
-        bool is_any = false;
-
-        if (dispatcher_count_owned(dispatcher) > 0)
-                return false;
-        for (unsigned i = 0; i < dispatcher->n_shards; i++)
-                is_any = is_any || dispatcher->shards[i].is_owned_elsewhere;
-        return is_any;
-}
-
-/* The relay that takes shard 0 notes its settings. While another relay owns it, other settings are
- * a warning: events will be sent elsewhere once that relay ends. Afterwards they are a change. */
-void dispatcher_note_settings(struct dispatcher *dispatcher, const char *theirs)
-{
-        struct bytes words = {0};
-
-        if (theirs != NULL)
-                sink_settings_compare(&words, dispatcher->settings, theirs);
-        if (words.data != NULL &&
-            (dispatcher->differences == NULL || strcmp(dispatcher->differences, words.data) != 0))
-                dispatcher->are_differences_news = true;
-        free(dispatcher->differences);
-        dispatcher->differences = words.data;
-}
-
-void dispatcher_note_settings_in_force(struct dispatcher *dispatcher)
-{
-        if (dispatcher->differences != NULL)
-                log_info("sink_settings_changed", kv_text("sink", dispatcher->name),
-                    kv_text("differences", dispatcher->differences));
-        free(dispatcher->differences);
-        dispatcher->differences = NULL;
-}
-
-void dispatcher_warn_of_settings(struct dispatcher *dispatcher)
-{
-        if (dispatcher->differences != NULL && dispatcher->are_differences_news)
-                log_warn("sink_settings_differ", kv_text("sink", dispatcher->name),
-                    kv_text("differences", dispatcher->differences),
-                    kv_text("hint",
-                        "the relay that delivers has other settings; when it ends, ours "
-                        "are in force"));
-        dispatcher->are_differences_news = false;
-}
-
 void dispatcher_note_standby(struct dispatcher *dispatcher)
 {
-        bool is_standby = dispatcher_is_standby(dispatcher);
+        bool is_standby = shards_are_elsewhere(dispatcher);
 
         if (is_standby && !dispatcher->is_standby)
                 log_info("lane_owned_elsewhere", kv_text("sink", dispatcher->name),
                     kv_int("retry_ms", dispatcher->standby_ms));
         if (is_standby)
-                dispatcher_warn_of_settings(dispatcher);
+                warn_of_settings(dispatcher);
         dispatcher->is_standby = is_standby;
 }
 
@@ -236,6 +217,56 @@ static struct agreement agreement_of(const struct dispatcher *dispatcher)
             .on_agreed = on_agreed};
 }
 
+static void on_owned(struct shard *shard)
+{
+        const struct sink_set *set = shard->dispatcher->set;
+
+        note_settings_in_force(shard->dispatcher);
+        if (set->sharing_events != NULL)
+                set->sharing_events->on_owned(set->sharing, shard);
+}
+
+static void tell_lost(struct shard *shard)
+{
+        const struct sink_set *set = shard->dispatcher->set;
+
+        if (set->sharing_events != NULL)
+                set->sharing_events->on_lost(set->sharing, shard);
+}
+
+static void on_elsewhere(struct shard *shard)
+{
+        const struct sink_set *set = shard->dispatcher->set;
+
+        dispatcher_note_standby(shard->dispatcher);
+        tell_lost(shard);
+        set->events.on_standby(set->owner);
+}
+
+static void on_gone(struct shard *shard)
+{
+        tell_lost(shard);
+        agree_anew(shard->dispatcher);
+}
+
+static void on_released(struct shard *shard)
+{
+        const struct sink_set *set = shard->dispatcher->set;
+
+        if (set->sharing_events != NULL)
+                set->sharing_events->on_released(set->sharing, shard);
+}
+
+static const struct shard_events shard_events = {.on_owned = on_owned,
+    .on_elsewhere = on_elsewhere,
+    .on_gone = on_gone,
+    .on_released = on_released};
+
+static void ignore_closed(void *owner)
+{
+        (void)owner;
+}
+
 struct dispatcher *dispatcher_create(struct sink_set *set, const struct sink_config *config,
     const struct relay_config *relay, struct error *error)
 {
@@ -249,6 +280,14 @@ struct dispatcher *dispatcher_create(struct sink_set *set, const struct sink_con
 
         if (sink == NULL)
                 return NULL;
+        if (sink->remembers && config->shards > 1) {
+                sink_close(sink, ignore_closed, NULL);
+                error_set(error, ERROR_CONFIG,
+                    "sink %s remembers what it has delivered, which goes by one owner of the whole "
+                    "sink: it cannot have shards: %u; use shards: 1",
+                    config->name, (unsigned)config->shards);
+                return NULL;
+        }
         dispatcher = xcalloc(1, sizeof *dispatcher);
         dispatcher->set = set;
         dispatcher->config = config;
@@ -280,7 +319,7 @@ struct dispatcher *dispatcher_create(struct sink_set *set, const struct sink_con
                 dispatcher->fanout = fanout_create(dispatcher);
         if (sink_config_fans_out(config) || config->shards > 1)
                 dispatcher->reading = reading_create(dispatcher);
-        shards_create(dispatcher);
+        shards_create(dispatcher, &shard_events);
         if (dispatcher->reading != NULL)
                 reading_note_lanes(dispatcher->reading);
         return dispatcher;
@@ -353,7 +392,8 @@ void dispatcher_retire(struct dispatcher *dispatcher)
 {
         if (dispatcher == NULL || !dispatcher_is_serving(dispatcher))
                 return;
-        sharing_end(dispatcher->set->sharing, dispatcher);
+        if (dispatcher->set->sharing_events != NULL)
+                dispatcher->set->sharing_events->on_end(dispatcher->set->sharing, dispatcher);
         enter(dispatcher, DISPATCHER_RETIRING);
         for (unsigned i = 0; i < dispatcher->n_shards; i++)
                 shard_serve(&dispatcher->shards[i], false);
@@ -378,7 +418,7 @@ void dispatcher_configure(struct dispatcher *dispatcher, const struct sink_confi
 
 bool dispatcher_is_owned(const struct dispatcher *dispatcher)
 {
-        return dispatcher_is_serving(dispatcher) && dispatcher_count_owned(dispatcher) > 0;
+        return dispatcher_is_serving(dispatcher) && shards_count_owned(dispatcher) > 0;
 }
 
 bool dispatcher_is_at_rest(const struct dispatcher *dispatcher)
@@ -424,6 +464,17 @@ static void serve_shards(struct dispatcher *dispatcher, bool may_own)
                 shard_serve(&dispatcher->shards[i], may_own);
 }
 
+/* A relay that shares with no other wants all shards. */
+static void begin(struct dispatcher *dispatcher)
+{
+        const struct sink_set *set = dispatcher->set;
+
+        for (unsigned i = 0; i < dispatcher->n_shards; i++)
+                dispatcher->shards[i].is_wanted = set->sharing_events == NULL;
+        if (set->sharing_events != NULL)
+                set->sharing_events->on_begin(set->sharing, dispatcher);
+}
+
 void dispatcher_serve(struct dispatcher *dispatcher, bool may_begin)
 {
         switch (dispatcher->state) {
@@ -431,7 +482,7 @@ void dispatcher_serve(struct dispatcher *dispatcher, bool may_begin)
                 if (!may_begin)
                         return;
                 enter(dispatcher, DISPATCHER_SERVING);
-                sharing_begin(dispatcher->set->sharing, dispatcher);
+                begin(dispatcher);
                 dispatcher_ring(dispatcher);
                 return;
         case DISPATCHER_SERVING:

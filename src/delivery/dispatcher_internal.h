@@ -16,15 +16,29 @@ struct fanout;
 struct reading;
 struct runner;
 struct shard;
-struct sharing;
+struct page_cache;
 struct sink_telemetry;
+
+/* What the sharing of shards with other relays hears (sharing.h). */
+struct sharing_events {
+        void (*on_agreed)(void *owner); /* a sink's shards may be claimed */
+        /* A dispatcher takes its place, leaves it, or is gone. */
+        void (*on_begin)(void *owner, struct dispatcher *dispatcher);
+        void (*on_end)(void *owner, struct dispatcher *dispatcher);
+        void (*on_gone)(void *owner, const struct dispatcher *dispatcher);
+        /* A shard is ours; or it is not, although it was wanted; or it was given back. */
+        void (*on_owned)(void *owner, struct shard *shard);
+        void (*on_lost)(void *owner, struct shard *shard);
+        void (*on_released)(void *owner, struct shard *shard);
+};
 
 struct sink_set {
         uv_loop_t *loop; /* borrowed, as the next three */
         struct outbox *outbox;
         struct telemetry *telemetry;
         struct work *work;
-        struct sharing *sharing; /* owned; NULL: it shares with no other relay */
+        const struct sharing_events *sharing_events; /* NULL: it shares with no other relay */
+        void *sharing;                               /* their owner; borrowed */
         struct list dispatchers; /* dispatcher::link, in the order in which they were added */
         struct sink_set_events events;
         void *owner; /* borrowed */
@@ -91,9 +105,10 @@ struct dispatcher {
         unsigned n_shards;      /* as its configuration has it */
         struct list runners;    /* runner::link */
         struct starts starts;
-        struct fanout *fanout;       /* owned; NULL: each shard has one runner */
-        struct reading *reading;     /* owned; NULL: the only runner reads itself */
-        struct sink_telemetry *seen; /* one reference */
+        struct fanout *fanout;         /* owned; NULL: each shard has one runner */
+        struct reading *reading;       /* owned; NULL: the only runner reads itself */
+        struct page_cache *page_cache; /* its; NULL likewise */
+        struct sink_telemetry *seen;   /* one reference */
         struct login login;
 
         struct agreement agreement;
@@ -156,22 +171,8 @@ struct dispatcher *dispatcher_create(struct sink_set *set, const struct sink_con
  * anything, or the outbox's session is closed. It may be gone when this returns. */
 void dispatcher_close(struct dispatcher *dispatcher);
 
-/* So many of its shards deliver. */
-unsigned dispatcher_count_owned(const struct dispatcher *dispatcher);
-
-/* None of its shards is ours, and some are another relay's. */
-bool dispatcher_is_standby(const struct dispatcher *dispatcher);
-
 /* It is known anew which shards are another relay's. */
 void dispatcher_note_standby(struct dispatcher *dispatcher);
-
-/* For its shards. The number of shards has changed, or is to change. */
-void dispatcher_agree_anew(struct dispatcher *dispatcher);
-
-/* What is noted of the sink; NULL: ours, or nothing. Then its shard is ours, or another relay's. */
-void dispatcher_note_settings(struct dispatcher *dispatcher, const char *theirs);
-void dispatcher_note_settings_in_force(struct dispatcher *dispatcher);
-void dispatcher_warn_of_settings(struct dispatcher *dispatcher);
 
 /* dispatcher_status.c: opens the sink's filter, if it has one. */
 void dispatcher_open_filter(struct dispatcher *dispatcher);

@@ -173,13 +173,15 @@ static bool is_any_ailing(const struct dispatcher *dispatcher)
         return false;
 }
 
+/* How long events are overdue is known of the sink as a whole, so a relay that has some of its shards
+ * cannot tell. */
 static bool is_stalled(const struct dispatcher *dispatcher, int64_t now_us)
 {
         const struct sink_telemetry *seen = dispatcher->seen;
         int64_t since_us = seen->last_delivery_us > seen->state_since_us ? seen->last_delivery_us
                                                                          : seen->state_since_us;
 
-        if (is_any_ailing(dispatcher))
+        if (is_any_ailing(dispatcher) || shards_count_owned(dispatcher) < dispatcher->n_shards)
                 return false;
         if (seen->state == SINK_STALLED)
                 return seen->last_delivery_us <= seen->state_since_us &&
@@ -214,7 +216,7 @@ static enum sink_state find_state(
                     "another relay has a newer configuration, with another number of shards";
                 return SINK_STANDBY;
         }
-        if (dispatcher_is_standby(dispatcher)) {
+        if (shards_are_elsewhere(dispatcher)) {
                 *out_reason = dispatcher->differences == NULL
                                   ? "another relay owns it"
                                   : "another relay owns it, and has other settings for it";
@@ -224,7 +226,7 @@ static enum sink_state find_state(
                 *out_reason = dispatcher->pause_reason;
                 return SINK_PAUSED;
         }
-        if (!dispatcher_is_owned(dispatcher))
+        if (shards_count_owned(dispatcher) == 0)
                 return SINK_STARTING;
         if (dispatcher->is_paused_by_relay) {
                 *out_reason = dispatcher->filter_reason[0] != '\0' ? dispatcher->filter_reason
@@ -268,6 +270,8 @@ void dispatcher_show(const struct dispatcher *dispatcher, int64_t now_us)
                     seen, runner->filter, runner->receiver != NULL ? runner->receiver->name : "");
         }
         seen->is_paused = dispatcher->is_paused_by_operator || dispatcher->is_paused_by_relay;
+        seen->n_shards = dispatcher->agreement.n_in_force;
+        seen->n_shards_owned = shards_count_owned(dispatcher);
         seen->is_owned = has_lock(dispatcher);
         seen->is_up = seen->is_owned && seen->breaker == 0;
         state = find_state(dispatcher, &reason, now_us);

@@ -144,7 +144,7 @@ void fanout_session_down(struct fanout *fanout)
 
 void fanout_control(struct fanout *fanout)
 {
-        if (!dispatcher_is_owned(fanout->dispatcher))
+        if (shards_count_owned(fanout->dispatcher) == 0)
                 return;
         receiver_table_read(fanout->table);
         receiver_table_read_due(fanout->table);

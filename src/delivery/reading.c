@@ -106,6 +106,7 @@ struct reading *reading_create(struct dispatcher *dispatcher)
         reading->page_cache = page_cache_create(
             reading->store, &caching, dispatcher->fanout != NULL ? &of_receivers : &of_shards);
         reading->due = timer_create_on(dispatcher->set->loop, on_due, reading);
+        dispatcher->page_cache = reading->page_cache;
         return reading;
 }
 
@@ -174,17 +175,7 @@ void reading_ring(struct reading *reading)
 
 void reading_ask(struct runner *runner, struct page_request *request)
 {
-        page_cache_ask(runner->dispatcher->reading->page_cache, &runner->waiter, request);
-}
-
-void reading_call_off(struct runner *runner)
-{
-        page_cache_call_off(runner->dispatcher->reading->page_cache, &runner->waiter);
-}
-
-bool reading_is_at_end(const struct runner *runner)
-{
-        return page_cache_is_at_end(runner->dispatcher->reading->page_cache, &runner->waiter);
+        page_cache_ask(runner->dispatcher->page_cache, &runner->waiter, request);
 }
 
 struct frame *reading_newest(const struct reading *reading)

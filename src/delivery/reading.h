@@ -12,6 +12,7 @@ struct page_request;
 struct runner;
 struct reading;
 
+/* Its page cache is the dispatcher's from then on. */
 struct reading *reading_create(struct dispatcher *dispatcher);
 void reading_destroy(struct reading *reading); /* its runners are gone; NULL is allowed */
 
@@ -26,12 +27,6 @@ void reading_ring(struct reading *reading);
 
 /* runner_ops::read */
 void reading_ask(struct runner *runner, struct page_request *request);
-
-/* The lane has no use for a page any more: it is answered at once, if it waits. */
-void reading_call_off(struct runner *runner);
-
-/* It waits, and all that is known of has been read for it. */
-bool reading_is_at_end(const struct runner *runner);
 
 /* The end of the newest difference that was read, or newer; NULL: none yet. */
 struct frame *reading_newest(const struct reading *reading);

@@ -241,7 +241,7 @@ static void update_runner(struct runner *runner, const struct receiver *receiver
         if (before->version == receiver->version)
                 return;
         /* What has passed by meanwhile is behind it, whatever it takes from now on. */
-        reading_call_off(runner);
+        page_cache_call_off(runner->dispatcher->page_cache, &runner->waiter);
         runner->receiver = receiver_ref(receiver);
         if (!filters_are_equal(before, receiver))
                 renew_filter(runner);

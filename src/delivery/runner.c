@@ -5,7 +5,6 @@
 #include "base/crash_point.h"
 #include "delivery/attempt_report.h"
 #include "delivery/attempts.h"
-#include "delivery/reading.h"
 #include "delivery/shard.h"
 #include "log/log.h"
 #include "loop/timer.h"
@@ -259,8 +258,8 @@ void runner_session_down(struct runner *runner)
 
 void runner_stop_reading(struct runner *runner)
 {
-        if (runner->dispatcher->reading != NULL)
-                reading_call_off(runner);
+        if (runner->dispatcher->page_cache != NULL)
+                page_cache_call_off(runner->dispatcher->page_cache, &runner->waiter);
         page_filter_stop(runner);
 }
 
@@ -292,7 +291,8 @@ void runner_update_pause(struct runner *runner)
 
 bool runner_is_caught_up(const struct runner *runner, int64_t now_ms)
 {
-        bool waits_at_end = runner->dispatcher->reading != NULL && reading_is_at_end(runner);
+        const struct page_cache *page_cache = runner->dispatcher->page_cache;
+        bool waits_at_end = page_cache != NULL && page_cache_is_at_end(page_cache, &runner->waiter);
 
         return lane_is_caught_up(&runner->lane, waits_at_end, now_ms);
 }

@@ -4,7 +4,6 @@
 #include "delivery/fanout.h"
 #include "delivery/reading.h"
 #include "delivery/runner.h"
-#include "delivery/sharing.h"
 #include "log/log.h"
 #include "loop/timer.h"
 #include "outbox/sink_settings.h"
@@ -36,7 +35,7 @@ static void leave_lanes(struct shard *shard)
 /* The shards of a sink in one relay share its window. */
 static void share_window(struct dispatcher *dispatcher)
 {
-        unsigned n_owned = dispatcher_count_owned(dispatcher);
+        unsigned n_owned = shards_count_owned(dispatcher);
         struct lane_policy policy = runner_policy(dispatcher);
 
         if (dispatcher->n_shards == 1 || n_owned == 0)
@@ -120,38 +119,30 @@ static void on_due(void *owner)
 
 static void note_owned(struct shard *shard)
 {
-        struct dispatcher *dispatcher = shard->dispatcher;
-
         assert(shard->state == SHARD_CLAIMING);
         shard->is_owned_elsewhere = false;
-        dispatcher_note_settings_in_force(dispatcher);
         enter(shard, SHARD_OWNED);
-        sharing_note_owned(dispatcher->set->sharing, shard);
+        shard->events->on_owned(shard);
 }
 
 static void note_owned_elsewhere(struct shard *shard)
 {
-        struct dispatcher *dispatcher = shard->dispatcher;
-
         shard->is_owned_elsewhere = true;
-        dispatcher_note_standby(dispatcher);
         enter(shard, SHARD_STANDBY);
-        sharing_note_lost(dispatcher->set->sharing, shard);
-        dispatcher->set->events.on_standby(dispatcher->set->owner);
+        shard->events->on_elsewhere(shard);
 }
 
 static void note_gone(struct shard *shard)
 {
         enter(shard, SHARD_UNOWNED);
-        sharing_note_lost(shard->dispatcher->set->sharing, shard);
-        dispatcher_agree_anew(shard->dispatcher);
+        shard->events->on_gone(shard);
 }
 
 static void note_released(struct shard *shard)
 {
         leave_lanes(shard);
         enter(shard, SHARD_UNOWNED);
-        sharing_note_released(shard->dispatcher->set->sharing, shard);
+        shard->events->on_released(shard);
 }
 
 /* lane_store_events of its only lane. */
@@ -298,13 +289,14 @@ static void create_only_lane(struct shard *shard)
         runner_update_pause(runner);
 }
 
-void shards_create(struct dispatcher *dispatcher)
+void shards_create(struct dispatcher *dispatcher, const struct shard_events *events)
 {
         dispatcher->n_shards = dispatcher->config->shards;
         dispatcher->shards = xcalloc(dispatcher->n_shards, sizeof *dispatcher->shards);
         for (unsigned i = 0; i < dispatcher->n_shards; i++) {
                 struct shard *shard = &dispatcher->shards[i];
                 shard->dispatcher = dispatcher;
+                shard->events = events;
                 shard->number = (uint16_t)i;
                 shard->due = timer_create_on(dispatcher->set->loop, on_due, shard);
                 if (sink_config_fans_out(dispatcher->config))

@@ -30,6 +30,7 @@ enum shard_state {
 
 struct shard {
         struct dispatcher *dispatcher; /* borrowed */
+        const struct shard_events *events;
         uint16_t number;
         enum shard_state state;
         bool is_wanted;                /* by the sharing (sharing.h) */
@@ -41,14 +42,43 @@ struct shard {
         bool is_late;      /* it has drained for so long that it leaves what is in flight */
 };
 
+struct shard_events {
+        void (*on_owned)(struct shard *shard);
+        void (*on_elsewhere)(struct shard *shard); /* in place of on_owned */
+        void (*on_gone)(struct shard *shard);      /* the same: the sink was divided anew */
+        void (*on_released)(struct shard *shard);
+};
+
 /* Makes dispatcher->shards, with their lanes. */
-void shards_create(struct dispatcher *dispatcher);
+void shards_create(struct dispatcher *dispatcher, const struct shard_events *events);
 void shards_destroy(struct dispatcher *dispatcher); /* its runners are gone */
 
 /* Its lanes may read: they are ours, and stay so. */
 static inline bool shard_is_read(const struct shard *shard)
 {
         return shard->state == SHARD_OWNED;
+}
+
+/* So many of its shards deliver. */
+static inline unsigned shards_count_owned(const struct dispatcher *dispatcher)
+{
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < dispatcher->n_shards; i++)
+                n += dispatcher->shards[i].state == SHARD_OWNED;
+        return n;
+}
+
+/* None of its shards is ours, and some are another relay's. */
+static inline bool shards_are_elsewhere(const struct dispatcher *dispatcher)
+{
+        bool is_any = false;
+
+        if (shards_count_owned(dispatcher) > 0)
+                return false;
+        for (unsigned i = 0; i < dispatcher->n_shards; i++)
+                is_any = is_any || dispatcher->shards[i].is_owned_elsewhere;
+        return is_any;
 }
 
 /* The end of a turn of the loop. `may_own`: the sink's shards may be owned here; otherwise it is

@@ -26,16 +26,6 @@ static void on_due(void *owner)
         outbox_look_at_members(sharing->set->outbox);
 }
 
-struct sharing *sharing_create(struct sink_set *set)
-{
-        struct sharing *sharing = xcalloc(1, sizeof *sharing);
-
-        sharing->set = set;
-        sharing->interval_ms = 1000;
-        sharing->due = timer_create_on(set->loop, on_due, sharing);
-        return sharing;
-}
-
 static void forget(struct sharing *sharing)
 {
         turns_destroy(sharing->turns);
@@ -105,7 +95,7 @@ static bool is_any_elsewhere(const struct sharing *sharing)
 {
         sink_set_for_each (dispatcher, sharing->set)
                 if (dispatcher_is_serving(dispatcher) &&
-                    dispatcher_count_owned(dispatcher) < dispatcher->n_shards)
+                    shards_count_owned(dispatcher) < dispatcher->n_shards)
                         return true;
         return false;
 }
@@ -170,27 +160,45 @@ void sharing_session_down(struct sharing *sharing)
                         dispatcher->shards[i].is_wanted = false;
 }
 
-void sharing_begin(struct sharing *sharing, struct dispatcher *dispatcher)
+static void on_agreed(void *owner)
 {
-        for (unsigned i = 0; i < dispatcher->n_shards; i++)
-                dispatcher->shards[i].is_wanted =
-                    sharing == NULL ||
-                    (sharing->turns != NULL && turns_is_ours(sharing->turns, dispatcher->name, i));
+        sharing_look(owner);
 }
 
-void sharing_end(struct sharing *sharing, struct dispatcher *dispatcher)
+static void note_lost(struct sharing *sharing, struct shard *shard)
+{
+        if (sharing->turns == NULL)
+                return;
+        shard->is_wanted = false;
+        turns_lost(sharing->turns, shard->dispatcher->name, shard->number);
+}
+
+/* It has the shards that are ours. */
+static void on_begin(void *owner, struct dispatcher *dispatcher)
+{
+        const struct sharing *sharing = owner;
+
+        for (unsigned i = 0; i < dispatcher->n_shards; i++)
+                dispatcher->shards[i].is_wanted =
+                    sharing->turns != NULL && turns_is_ours(sharing->turns, dispatcher->name, i);
+}
+
+/* It claims none any more. */
+static void on_end(void *owner, struct dispatcher *dispatcher)
 {
         for (unsigned i = 0; i < dispatcher->n_shards; i++) {
                 struct shard *shard = &dispatcher->shards[i];
-                bool is_waiting = shard->is_wanted && shard->state == SHARD_UNOWNED;
-                if (is_waiting)
-                        sharing_note_lost(sharing, shard);
+                if (shard->is_wanted && shard->state == SHARD_UNOWNED)
+                        note_lost(owner, shard);
         }
 }
 
-void sharing_forget(struct sharing *sharing, const struct dispatcher *gone)
+/* Unless there is another for its sink, none of its shards is ours. */
+static void on_gone(void *owner, const struct dispatcher *gone)
 {
-        if (sharing == NULL || sharing->turns == NULL)
+        const struct sharing *sharing = owner;
+
+        if (sharing->turns == NULL)
                 return;
         sink_set_for_each (dispatcher, sharing->set)
                 if (strcmp(dispatcher->name, gone->name) == 0)
@@ -199,29 +207,49 @@ void sharing_forget(struct sharing *sharing, const struct dispatcher *gone)
                 turns_lost(sharing->turns, gone->name, i);
 }
 
-void sharing_note_owned(struct sharing *sharing, struct shard *shard)
+static void on_owned(void *owner, struct shard *shard)
 {
-        if (sharing != NULL && sharing->turns != NULL)
+        const struct sharing *sharing = owner;
+
+        if (sharing->turns != NULL)
                 turns_claimed(sharing->turns, shard->dispatcher->name, shard->number, true);
 }
 
-void sharing_note_lost(struct sharing *sharing, struct shard *shard)
+static void on_lost(void *owner, struct shard *shard)
 {
-        if (sharing == NULL || sharing->turns == NULL)
-                return;
-        shard->is_wanted = false;
-        turns_lost(sharing->turns, shard->dispatcher->name, shard->number);
+        note_lost(owner, shard);
 }
 
 /* What a dispatcher gives back that makes way, its successor takes again. */
-void sharing_note_released(struct sharing *sharing, struct shard *shard)
+static void on_released(void *owner, struct shard *shard)
 {
-        if (sharing == NULL || sharing->turns == NULL ||
+        struct sharing *sharing = owner;
+
+        if (sharing->turns == NULL ||
             (dispatcher_is_draining(shard->dispatcher) &&
                 turns_is_ours(sharing->turns, shard->dispatcher->name, shard->number)))
                 return;
-        sharing_note_lost(sharing, shard);
+        note_lost(sharing, shard);
         do_turns(sharing);
+}
+
+struct sharing *sharing_create(struct sink_set *set)
+{
+        static const struct sharing_events events = {.on_agreed = on_agreed,
+            .on_begin = on_begin,
+            .on_end = on_end,
+            .on_gone = on_gone,
+            .on_owned = on_owned,
+            .on_lost = on_lost,
+            .on_released = on_released};
+        struct sharing *sharing = xcalloc(1, sizeof *sharing);
+
+        sharing->set = set;
+        sharing->interval_ms = 1000;
+        sharing->due = timer_create_on(set->loop, on_due, sharing);
+        set->sharing_events = &events;
+        set->sharing = sharing;
+        return sharing;
 }
 
 void sharing_leave(struct sharing *sharing)

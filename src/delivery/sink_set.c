@@ -5,7 +5,6 @@
 #include "delivery/fanout.h"
 #include "delivery/runner.h"
 #include "delivery/shard.h"
-#include "delivery/sharing.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -31,16 +30,8 @@ struct sink_set *sink_set_create(uv_loop_t *loop, struct outbox *outbox,
         return set;
 }
 
-struct sharing *sink_set_share(struct sink_set *set)
-{
-        set->sharing = sharing_create(set);
-        return set->sharing;
-}
-
 void sink_set_destroy(struct sink_set *set)
 {
-        if (set != NULL)
-                sharing_destroy(set->sharing);
         free(set);
 }
 
@@ -118,7 +109,6 @@ void sink_set_session_down(struct sink_set *set)
         set->work->is_pending = true;
         sink_set_for_each (dispatcher, set)
                 dispatcher_session_down(dispatcher);
-        sharing_session_down(set->sharing);
 }
 
 /* No other dispatcher of the sink is at work, and it is known whether the sink is paused: without a

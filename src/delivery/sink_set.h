@@ -13,7 +13,6 @@
 #include <stdbool.h>
 #include <uv.h>
 
-struct sharing;
 struct sink_set;
 struct telemetry;
 
@@ -34,10 +33,6 @@ struct sink_set *sink_set_create(uv_loop_t *loop, struct outbox *outbox,
     struct telemetry *telemetry, struct work *work, const struct sink_set_events *events,
     void *owner);
 void sink_set_destroy(struct sink_set *sink_set); /* it is empty; NULL is allowed */
-
-/* The relay is one of several (outbox_join()); before the first sink is added. What it is told from
- * then on: sharing.h. */
-struct sharing *sink_set_share(struct sink_set *sink_set);
 
 /* Opens the sink. Its dispatcher waits until an older one of the same name is out of the way. False
  * and *error if the sink cannot be opened. The settings are borrowed for the life of the

@@ -136,9 +136,8 @@ void turns_claimed(struct turns *turns, const char *sink, uint32_t number, bool 
 {
         struct shard *shard = find_shard(turns, sink, number);
 
-        if (shard == NULL)
+        if (shard == NULL || shard->state != CLAIMING)
                 return;
-        assert(shard->state == CLAIMING);
         shard->is_known = false;
         enter(turns, shard, is_granted ? OURS : ELSEWHERE);
 }

@@ -412,6 +412,7 @@ static void destroy_parts(struct relay *relay)
         schedule_timer_destroy(relay->schedule_timer);
         reload_destroy(relay->reload);
         sink_set_destroy(relay->sink_set);
+        sharing_destroy(relay->sharing);
         outbox_destroy(relay->outbox);
         timer_destroy(relay->drain_limit);
         timer_destroy(relay->leave_limit);
@@ -489,7 +490,7 @@ static void start(struct relay *relay)
         relay->sink_set = sink_set_create(
             &relay->loop, relay->outbox, relay->telemetry, &relay->work, &sink_set_events, relay);
         if (!relay->once)
-                relay->sharing = sink_set_share(relay->sink_set);
+                relay->sharing = sharing_create(relay->sink_set);
         sharing_configure(relay->sharing, relay->config->relay.standby_ms);
         create_reload(relay);
         relay->schedule_timer = schedule_timer_create(&relay->loop, relay->outbox);

@@ -36,7 +36,7 @@ struct relay {
         struct marker *marker;                 /* owned */
         bool are_marks_failing;                /* and that was logged */
         struct sink_set *sink_set;             /* owned */
-        struct sharing *sharing;               /* the sink_set's; NULL with once */
+        struct sharing *sharing;               /* owned; NULL with once */
         bool is_leaving;                       /* its shards are given to other relays first */
         struct reload *reload;                 /* owned */
         struct work work;                      /* what there is to do before the loop waits */

@@ -255,6 +255,7 @@ static void sessions_down(struct relay *relay, const char *why)
         if (relay->waker != NULL)
                 waker_session_down(relay->waker);
         sink_set_session_down(relay->sink_set);
+        sharing_session_down(relay->sharing);
         reload_session_down(relay->reload);
         schedule_timer_session_down(relay->schedule_timer);
 }

@@ -213,9 +213,8 @@ static struct relay_process *start_hooks(
 
 static void publish_hundred(struct relay_fixture *fixture)
 {
-        database_exec(fixture->admin,
-            "SELECT courier.publish('t', to_json(n), key => 'k' || n % 7)"
-            " FROM generate_series(1, 100) AS n ORDER BY n");
+        database_exec(fixture->admin, "SELECT courier.publish('t', to_json(n), key => 'k' || n % 7)"
+                                      " FROM generate_series(1, 100) AS n ORDER BY n");
 }
 
 /* Receivers are divided by their numbers; each gets each event once, whichever relay has it. */
