@@ -483,6 +483,8 @@ Test(doctor, fails_with_one_code_and_speaks_json)
         expect_texts(run, 1, "fail  postgres: cannot connect to PostgreSQL: ");
         database_exec(rig.owner, "REVOKE SELECT ON courier.pause FROM courier_relay");
         expect_texts(DOCTOR(), 1, "fail  rights: the role lacks SELECT on courier.pause\n");
+        database_exec(rig.owner, "REVOKE UPDATE ON courier.member FROM courier_relay");
+        expect_texts(DOCTOR(), 1, "fail  rights: the role lacks all on courier.member\n");
         expect_texts(program_run(NULL, "doctor", "-c", path, "--json", NULL), 1,
             "{\"ok\":false,\"exit_code\":7,\"checks\":[");
         expect_refusal(program_run(NULL, "doctor", "-c", path, "--dsn", "x", NULL), 2, "give one");
