@@ -130,7 +130,7 @@ Test(shards_sql, no_event_is_lost_or_comes_twice_when_a_sink_is_divided, .timeou
         expect_value(admin, "SELECT count(*) > 100 FROM courier.parked", "t");
         expect_value(admin, "SELECT count(*) > 0 FROM courier.shard_end", "t");
         database_exec(admin, "SELECT shard_pass(sink, lane) FROM courier.cursor");
-        database_exec(relay, "SELECT courier.forget_shard_ends()");
+        database_exec(relay, "SELECT courier.maintain()");
         expect_value(admin, "SELECT count(*) FROM courier.shard_end", "0");
         PQfinish(late);
 }
