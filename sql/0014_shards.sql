@@ -212,7 +212,8 @@ BEGIN
   UPDATE courier.cursor AS c SET lane = courier.shard_lane(-1000 - c.lane, divide_sink.shards)
     WHERE c.sink = divide_sink.sink AND c.lane <= -1000;
   PERFORM courier.move_parked(divide_sink.sink, divide_sink.shards);
-  UPDATE courier.sink AS s SET shards = divide_sink.shards, shards_before = old, shards_wanted = NULL
+  UPDATE courier.sink AS s
+    SET shards = divide_sink.shards, shards_before = old, shards_wanted = NULL, hash_check = DEFAULT
     WHERE s.name = divide_sink.sink;
 END
 $$;
@@ -263,7 +264,8 @@ BEGIN
   END IF;
 
   IF NOT EXISTS (SELECT FROM courier.cursor AS c WHERE c.sink = agree_shards.sink AND c.lane <= 0) THEN
-    UPDATE courier.sink AS s SET shards = agree_shards.shards, shards_before = NULL, shards_wanted = NULL
+    UPDATE courier.sink AS s
+      SET shards = agree_shards.shards, shards_before = NULL, shards_wanted = NULL, hash_check = DEFAULT
       WHERE s.name = agree_shards.sink;
     INSERT INTO courier.cursor (sink, lane, system_identifier, from_snapshot, from_floor, from_xid, is_owner_lane)
       SELECT agree_shards.sink, courier.shard_lane(number, agree_shards.shards), system_identifier,

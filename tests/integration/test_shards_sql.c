@@ -261,8 +261,20 @@ Test(shards_sql, shards_of_another_hash_function_are_refused)
         database_exec(admin, "UPDATE courier.sink SET hash_check = 1");
         expect_error(relay, "SELECT courier.agree_shards('bus', 2, false, false, 'test')", "55000",
             "run pgcourier rebase");
-        database_exec(admin, "UPDATE courier.sink SET shards = 1");
+}
+
+/* One shard takes all keys, whatever their hash is. */
+Test(shards_sql, a_whole_sink_takes_the_hash_function_that_is_there)
+{
         agree(1);
+        database_exec(admin, "UPDATE courier.sink SET hash_check = 1");
+        agree(1);
+        agree(2);
+        agree(2);
+        agree(1);
+        database_exec(admin, "UPDATE courier.sink SET hash_check = 1; DELETE FROM courier.cursor");
+        agree(2);
+        agree(2);
 }
 
 /* Dead letters are redriven before any relay has served the sink, and while it is divided. */
