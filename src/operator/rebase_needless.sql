@@ -39,6 +39,8 @@ SELECT
   -- The same of where former shards ended.
   AND NOT EXISTS (SELECT FROM here, courier.shard_end, unnest(ARRAY[from_snapshot, until_snapshot]) AS ended (at)
                   WHERE pg_snapshot_xmax(ended.at) > pg_snapshot_xmin(here.snapshot))
+  AND NOT EXISTS (SELECT FROM courier.shard_end JOIN courier.outbox
+                  ON outbox.id > greatest(from_floor, last_id) AND pg_visible_in_snapshot(txid, from_snapshot))
   -- Shards are divided by the hash function that is here.
   AND NOT EXISTS (SELECT FROM courier.sink
                   WHERE shards > 1 AND hash_check <> hashtextextended('pgcourier' COLLATE "C", 0))

@@ -73,7 +73,7 @@ static inline void selection_fill(
         "      OR (sink, lane) IN (SELECT e.sink, e.id FROM courier.receiver AS e"                 \
         "                          WHERE e.name = $8))"
 
-/* The receiver of a row of that table, as in struct selection; NULL for a lane of the sink's own. */
+/* The receiver of a row of that table, as in struct selection; NULL: it is of the sink itself. */
 #define SELECTION_RECEIVER(table)                                                                  \
         "CASE WHEN " table ".lane > 0 THEN coalesce("                                              \
         "(SELECT e.name FROM courier.receiver AS e"                                                \
