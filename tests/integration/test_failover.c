@@ -229,6 +229,55 @@ Test(failover, reads_on_while_the_standby_does_not_answer)
         stage_end(&stage, relay);
 }
 
+static void cancel_wait(struct stage *stage)
+{
+        database_exec(stage->fixture.admin,
+            "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'");
+}
+
+static void restart_primary(struct stage *stage)
+{
+        postgres_stop_immediate(stage->primary);
+        postgres_start_again(stage->primary);
+}
+
+/* Others see a transaction when its wait ends, however it ends. */
+static void end_wait_for_standby(void (*end_wait)(struct stage *stage))
+{
+        struct stage stage;
+        struct relay_fixture *fixture = &stage.fixture;
+        struct relay_process *relay;
+        PGconn *publisher;
+
+        stage_begin(&stage, true);
+        relay = stage_start_relay(&stage, "");
+        relay_wait_for_log(relay, "event=lane_owned ", 30000);
+        postgres_stop_receiving(stage.standby);
+        publisher = stage_connect(&stage, stage.primary);
+        cr_assert_eq(PQsendQuery(publisher, "SELECT courier.publish('t', '1')"), 1);
+        await_in_database(fixture->admin,
+            "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep')",
+            "the commit waits");
+        cr_expect_eq(redis_server_count(&fixture->redis, "XLEN events"), 0);
+        end_wait(&stage);
+        relay_fixture_await(fixture, "events", 1);
+        stage_fail_over(&stage);
+        cr_expect_eq(database_integer(fixture->admin, "SELECT count(*) FROM courier.outbox"), 0);
+        relay_stop(relay);
+        PQfinish(publisher);
+        stage_end(&stage, relay);
+}
+
+Test(failover, delivers_what_the_standby_has_not_if_the_wait_for_it_is_cancelled)
+{
+        end_wait_for_standby(cancel_wait);
+}
+
+Test(failover, delivers_what_the_standby_has_not_if_the_primary_restarts)
+{
+        end_wait_for_standby(restart_primary);
+}
+
 /* ---- a standby that lags
  * --------------------------------------------------------------------------------- */
 
