@@ -88,8 +88,8 @@ struct login {
 };
 
 /* The set owns dispatchers; a dispatcher owns its sink, its shards and its runners; a runner its
- * lane and its lane's store; the lane owns pages, a page its events; a delivery borrows its event, and its
- * attempt is lent to the sink. */
+ * lane and its lane's store; the lane owns pages, a page its events; a delivery borrows its event,
+ * and its attempt is lent to the sink. */
 struct dispatcher {
         struct sink_set *set;             /* borrowed */
         struct list link;                 /* sink_set::dispatchers */

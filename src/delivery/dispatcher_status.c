@@ -173,8 +173,8 @@ static bool is_any_ailing(const struct dispatcher *dispatcher)
         return false;
 }
 
-/* How long events are overdue is known of the sink as a whole, so a relay that has some of its shards
- * cannot tell. */
+/* How long events are overdue is known of the sink as a whole, so a relay that has some of its
+ * shards cannot tell. */
 static bool is_stalled(const struct dispatcher *dispatcher, int64_t now_us)
 {
         const struct sink_telemetry *seen = dispatcher->seen;

@@ -28,8 +28,8 @@ void fanout_session_down(struct fanout *fanout);
 /* What is parked, or the receivers, may have been changed by hand. */
 void fanout_control(struct fanout *fanout);
 
-/* Before a runner is pumped: claims its lane, if its shard is ours and that is not. False: its receiver is gone and
- * nothing is under way, so it was destroyed. */
+/* Before a runner is pumped: claims its lane, if its shard is ours and that is not. False: its
+ * receiver is gone and nothing is under way, so it was destroyed. */
 bool fanout_prepare(struct fanout *fanout, struct runner *runner);
 
 /* After the runners have been pumped: writes how far the log has been read for any receiver. */

@@ -64,8 +64,8 @@ void turns_lose(struct turns *turns);
 /* What to do next; asking marks it as under way. */
 enum turn_kind turns_next(struct turns *turns, int64_t now_ms, struct turn *out_turn);
 
-/* Answers TURN_CLAIM. Nothing, if it was not asked for: a shard that is ours was given back and taken
- * again within this relay. */
+/* Answers TURN_CLAIM. Nothing, if it was not asked for: a shard that is ours was given back and
+ * taken again within this relay. */
 void turns_claimed(struct turns *turns, const char *sink, uint32_t number, bool is_granted);
 
 /* Answers TURN_GIVE: it is drained, settled and unlocked. */

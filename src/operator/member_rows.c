@@ -2,8 +2,8 @@
 
 #include <stdlib.h>
 
-/* Its session holds the locks of its shards beside its own. A whole sink has lane 0, as if that were
- * its only shard. */
+/* Its session holds the locks of its shards beside its own. A whole sink has lane 0, as if that
+ * were its only shard. */
 static const char list_sql[] =
     "WITH locks AS MATERIALIZED (SELECT lock_id, pid, client_addr FROM courier.relay_lock"
     "   WHERE is_relay),"

@@ -220,9 +220,9 @@ struct lane_store *lane_store_create(struct outbox *outbox,
  * outbox is closed. */
 void lane_store_destroy(struct lane_store *store);
 
-/* Takes the lane's lock and reads its cursor, and what is parked. Its sink was agreed on; the cursor
- * of a covered lane is made first, if that is new. Answered by on_owned, on_owned_elsewhere or
- * on_gone. */
+/* Takes the lane's lock and reads its cursor, and what is parked. Its sink was agreed on; the
+ * cursor of a covered lane is made first, if that is new. Answered by on_owned, on_owned_elsewhere
+ * or on_gone. */
 void lane_store_claim(struct lane_store *store);
 
 /* Gives the lane back: any session may claim it. Answered by on_released, and as answers come in

@@ -249,22 +249,17 @@ static void ignore_notice(void *owner, const PGresult *notice)
         (void)notice;
 }
 
-/* As libpq tells for target_session_attrs=read-write; but the dsn may say another one. */
-static bool accepts_writes(const PGconn *pq)
+static bool is_on(const PGconn *pq, const char *parameter)
 {
-        static const char *const parameters[] = {"in_hot_standby", "default_transaction_read_only"};
+        const char *value = PQparameterStatus(pq, parameter);
 
-        for (size_t i = 0; i < sizeof parameters / sizeof *parameters; i++) {
-                const char *value = PQparameterStatus(pq, parameters[i]);
-                if (value != NULL && strcmp(value, "on") == 0)
-                        return false;
-        }
-        return true;
+        return value != NULL && strcmp(value, "on") == 0;
 }
 
 static void become_connected(struct pg_conn *conn)
 {
-        if (!accepts_writes(conn->pq)) {
+        /* As libpq finds out for target_session_attrs=read-write; the dsn may say another one. */
+        if (is_on(conn->pq, "in_hot_standby") || is_on(conn->pq, "default_transaction_read_only")) {
                 fail_with(conn, "cannot use the connection", "session is read-only");
                 return;
         }
