@@ -249,17 +249,9 @@ static void ignore_notice(void *owner, const PGresult *notice)
         (void)notice;
 }
 
-static bool is_on(const PGconn *pq, const char *parameter)
-{
-        const char *value = PQparameterStatus(pq, parameter);
-
-        return value != NULL && strcmp(value, "on") == 0;
-}
-
 static void become_connected(struct pg_conn *conn)
 {
-        /* As libpq finds out for target_session_attrs=read-write; the dsn may say another one. */
-        if (is_on(conn->pq, "in_hot_standby") || is_on(conn->pq, "default_transaction_read_only")) {
+        if (!server_accepts_writes(conn->pq)) {
                 fail_with(conn, "cannot use the connection", "session is read-only");
                 return;
         }

@@ -153,6 +153,18 @@ static bool refuses_login(const char *text, const char *sqlstate)
         return false;
 }
 
+bool server_accepts_writes(const PGconn *pq)
+{
+        static const char *const parameters[] = {"in_hot_standby", "default_transaction_read_only"};
+
+        for (size_t i = 0; i < sizeof parameters / sizeof *parameters; i++) {
+                const char *value = PQparameterStatus(pq, parameters[i]);
+                if (value != NULL && strcmp(value, "on") == 0)
+                        return false;
+        }
+        return true;
+}
+
 /* libpq's own. */
 static bool finds_only_readers(const char *text)
 {

@@ -30,5 +30,9 @@ bool sqlstate_is_of_statement(const char *sqlstate);
  */
 void connect_words_set_error(struct error *error, const char *doing, const char *text);
 
+/* What libpq asks for by target_session_attrs=read-write, which a dsn may override. If not, its
+ * words are "session is read-only". */
+bool server_accepts_writes(const PGconn *pq);
+
 /* What to do about it, in words; free it. */
 char *connect_words_remedy(const struct error *error);

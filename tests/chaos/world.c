@@ -238,10 +238,14 @@ static void begin_relay(struct world *world, int i)
 static void begin_postgres(struct world *world)
 {
         PGconn *admin;
+        char *dsn;
 
         world->postgres =
             world->options.has_standby ? postgres_start_replicated() : postgres_start_durable();
-        world->dsn = postgres_new_database(world->postgres);
+        dsn = postgres_new_database(world->postgres);
+        /* A standby that takes over takes connections before it takes writes. */
+        world->dsn = xasprintf("%s target_session_attrs=read-write", dsn);
+        free(dsn);
         world->app = dsn_as_user(world->dsn, "app");
         admin = database_connect(world->dsn);
         database_exec(admin, "CREATE ROLE relay_a LOGIN IN ROLE courier_relay;"
