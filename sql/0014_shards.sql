@@ -1,5 +1,5 @@
 -- pgcourier schema, version 14: a sink in several shards, and the relays that share them
--- (docs/scaling.md).
+-- (docs/architecture.md).
 
 -- Divides the keys of a sink: 0 to n - 1. An event without a key goes by its id, and so does a receiver. The hash
 -- is the one by which PostgreSQL divides tables (PARTITION BY HASH); the planner inlines the function.

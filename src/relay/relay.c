@@ -106,7 +106,8 @@ static void drain(struct relay *relay)
                 return;
         relay->state = RELAY_DRAINING;
         telemetry_set_ready(relay->telemetry, "stopping");
-        systemd_stopping(relay->systemd);
+        if (!relay->is_leaving)
+                systemd_stopping(relay->systemd);
         timer_disarm(relay->leave_limit);
         timer_disarm(relay->sweep);
         schedule_timer_stop(relay->schedule_timer);
