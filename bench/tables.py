@@ -272,6 +272,24 @@ def troubled(f):
           f.value("troubled", "a courier.schedule(), of 1,000")]])
 
 
+def relays(f):
+    rolling, kinds = "8 relays restarted in turns, 2,000 events/s", ("1", "2", "4", "8")
+    return rows_of(["several relays, 64 shards", "measured"], [
+        ["1, 2, 4, 8 relays, each with 16 requests of 100 ms in flight", ", ".join(
+            f.bare("relays", f"{n} relays, 16 requests of 100 ms each") for n in kinds) + " events/s"],
+        ["2, 4, 8 relays, to as many times one", ", ".join(
+            f.bare("relays", f"{n} relays, to {n} times one") for n in kinds[1:])],
+        *([f"{n} idle relays: statements; CPU of PostgreSQL; of all relays", "; ".join(
+            f.value("relays", f"{n} idle relays, 64 shards: {what}")
+            for what in ("statements", "CPU of PostgreSQL", "CPU of all relays"))] for n in (1, 8)),
+        ["kill -9 of one of 4: all shards have an owner after",
+         f.spread("relays", "kill -9 of one of 4 relays: all shards have an owner again after")],
+        ["8 relays restarted in turns under 2,000 events/s, COMMIT to arrival: p50, p99, max", ", ".join(
+            f.value("relays", f"{rolling}: {what}") for what in ("p50 from COMMIT to arrival", "p99", "max"))],
+        ["events that came twice, out of order, not at all", ", ".join(
+            f.bare("relays", f"{rolling}: {what}") for what in ("came twice", "out of order", "lost"))]])
+
+
 def fanout(f):
     pace, tenants = "900/s, {}: ", "10,000 receivers, an event a minute for each: "
     lines = [("a burst of 40 events to 900 receivers", "900 receivers, a burst"),
@@ -503,7 +521,7 @@ def targets(f):
 TABLES = {"targets": targets, "drain": drain, "cost": cost, "latency": latency, "latency cpu": latency_cpu,
           "looks": looks, "writers": writers, "partitions": partitions, "once": once, "peers": peers,
           "peers cost": peers_cost, "webhooks": webhooks, "footprint": footprint, "growth": growth,
-          "troubled": troubled, "fanout": fanout, "delay": delay, "taps": taps_single, "taps bulk": taps_bulk,
+          "troubled": troubled, "relays": relays, "fanout": fanout, "delay": delay, "taps": taps_single, "taps bulk": taps_bulk,
           "marks": marks, "held": held, "attempts": attempts, "story": story}
 
 
