@@ -32,11 +32,22 @@ static void leave_lanes(struct shard *shard)
                         runner_leave(runner_of(link));
 }
 
+/* What the configuration says of a sink holds for all its shards together. */
+static struct lane_policy shard_policy(const struct dispatcher *dispatcher)
+{
+        struct lane_policy policy = runner_policy(dispatcher);
+
+        policy.rate_per_s /= dispatcher->n_shards;
+        policy.rate_burst = (policy.rate_burst + dispatcher->n_shards - 1) / dispatcher->n_shards;
+        policy.max_parked = (policy.max_parked + dispatcher->n_shards - 1) / dispatcher->n_shards;
+        return policy;
+}
+
 /* The shards of a sink in one relay share its window. */
 static void share_window(struct dispatcher *dispatcher)
 {
         unsigned n_owned = shards_count_owned(dispatcher);
-        struct lane_policy policy = runner_policy(dispatcher);
+        struct lane_policy policy = shard_policy(dispatcher);
 
         if (dispatcher->n_shards == 1 || n_owned == 0)
                 return;
@@ -242,17 +253,6 @@ static void create_owner_lane(struct shard *shard)
         settings.is_owner_lane = true;
         shard->owner_lane =
             lane_store_create(shard->dispatcher->set->outbox, &settings, &events, shard);
-}
-
-/* What the configuration says of a sink holds for all its shards together. */
-static struct lane_policy shard_policy(const struct dispatcher *dispatcher)
-{
-        struct lane_policy policy = runner_policy(dispatcher);
-
-        policy.rate_per_s /= dispatcher->n_shards;
-        policy.rate_burst = (policy.rate_burst + dispatcher->n_shards - 1) / dispatcher->n_shards;
-        policy.max_parked = (policy.max_parked + dispatcher->n_shards - 1) / dispatcher->n_shards;
-        return policy;
 }
 
 static void create_only_lane(struct shard *shard)

@@ -366,3 +366,33 @@ Test(shards, are_owned_by_relays_that_serve_their_sink)
         relay_destroy(all);
         relay_fixture_end(&fixture);
 }
+
+/* The rate of the configuration is that of the sink: its shards have a part of it each. */
+Test(shards, share_the_rate)
+{
+        struct relay_fixture fixture;
+        struct http_receiver *http = http_receiver_start(NULL, NULL);
+        struct relay_process *relay;
+
+        relay_fixture_begin(&fixture, postgres_shared());
+        relay = relay_start("postgres: {dsn: \"%s\"}\n"
+                            "sinks:\n"
+                            "  - {name: bus, topics: [\"**\"], start: beginning, shards: 4,\n"
+                            "     rate: {per_second: 0.001, burst: 8},\n"
+                            "     http: {url: \"http://127.0.0.1:%u/limited\"}}\n"
+                            "  - {name: all, topics: [\"**\"], start: beginning,\n"
+                            "     http: {url: \"http://127.0.0.1:%u/all\"}}\n",
+            fixture.relay, http_receiver_port(http), http_receiver_port(http));
+        await_shards(&fixture, 4);
+        database_exec(fixture.admin,
+            "SELECT courier.publish('t', to_json(n), key => 'k' || n)"
+            " FROM generate_series(1, 100) AS n");
+        http_receiver_wait_for(http, "/limited", 8, DEADLINE_MS);
+        http_receiver_wait_for(http, "/all", 100, DEADLINE_MS);
+
+        cr_expect_eq(http_receiver_count(http, "/limited"), 8);
+        relay_stop(relay);
+        relay_destroy(relay);
+        http_receiver_destroy(http);
+        relay_fixture_end(&fixture);
+}
