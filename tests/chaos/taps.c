@@ -50,6 +50,8 @@ static const char too_early[] =
     "  (SELECT id FROM courier.attachment WHERE name = 'outbox')"
     " JOIN courier.cursor AS lane ON lane.sink IN ('stream', 'hook', 'fast', 'once',"
     "  'nats', 'rabbitmq', 'kafka')"
+    " JOIN courier.sink AS noted ON noted.name = lane.sink AND lane.lane ="
+    "  courier.shard_lane(courier.shard_of(event.key, noted.shards, event.id), noted.shards)"
     " WHERE row.processed_at > now() - interval '3 s'"
     "  AND (NOT courier.has_passed(lane.from_snapshot, lane.until_snapshot, lane.last_id, event.id,"
     "        event.txid)"

@@ -19,14 +19,14 @@ static const char begin_sql[] =
     "  '_width bigint DEFAULT [0-9]+', '_width bigint DEFAULT 1000', 'g'); END$do$;"
     "SELECT courier.maintain();"
     "CREATE TABLE public.written (txid xid8, topic text, payload text, scheduled_for text,"
-    " id bigint, source integer, source_key text);"
+    " id bigint, source integer, source_key text, key text);"
     "CREATE INDEX ON public.written (source_key) WHERE source_key IS NOT NULL;"
     "CREATE FUNCTION public.write_down() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$"
     "BEGIN"
     "  INSERT INTO public.written"
     "    VALUES (NEW.txid, NEW.topic, NEW.payload, NEW.headers->>'scheduled_for', NEW.id, "
     "NEW.source,"
-    "     NEW.source_key);"
+    "     NEW.source_key, NEW.key);"
     "  RETURN NULL;"
     "END$$;"
     "CREATE TRIGGER write_down AFTER INSERT ON courier.outbox FOR EACH ROW"
@@ -34,9 +34,9 @@ static const char begin_sql[] =
 
 /* A sink that is yet to come could not complain that it missed the beginning. */
 static const char are_all_there_sql[] =
-    "SELECT count(*) = %u AND NOT EXISTS (SELECT FROM courier.receiver AS e"
+    "SELECT count(DISTINCT sink) = %u AND NOT EXISTS (SELECT FROM courier.receiver AS e"
     "  WHERE NOT EXISTS (SELECT FROM courier.cursor AS c WHERE c.sink = e.sink AND c.lane = e.id))"
-    " FROM courier.cursor WHERE lane = 0 AND NOT is_owner_lane AND sink <> 'courier.marks'";
+    " FROM courier.cursor WHERE lane <= 0 AND NOT is_owner_lane AND sink <> 'courier.marks'";
 
 static const char maintain_sql[] = "SELECT count(*) FILTER (WHERE action IN ('dropped', 'emptied'))"
                                    " FROM courier.maintain('0')";

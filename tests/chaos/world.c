@@ -170,12 +170,12 @@ char *world_relay_config(
         char *dsn = dsn_as_user(by_tcp, relay == 0 ? "relay_a" : "relay_b");
         char *sinks[N_CONFIGURED] = {
             [SINK_STREAM] =
-                xasprintf(SINK RETRY "     redis: {url: \"redis://127.0.0.1:%u\", " LOGIN
+                xasprintf(SINK RETRY "     shards: 4, redis: {url: \"redis://127.0.0.1:%u\", " LOGIN
                                      "     stream: " WORLD_STREAM ", " WITHIN,
                     "stream", "*", in_flight(settings, SINK_STREAM),
                     fault_link_port(world->links[LINK_STREAM]), world->passwords.redis.path),
-            [SINK_HOOK] = xasprintf(SINK RETRY
-                "     park_after: 700ms, http: {url: \"http://127.0.0.1:%u/hook\", " WITHIN,
+            [SINK_HOOK] = xasprintf(SINK RETRY "     shards: 3, park_after: 700ms, http: {url: "
+                                               "\"http://127.0.0.1:%u/hook\", " WITHIN,
                 "hook", "*", in_flight(settings, SINK_HOOK),
                 fault_link_port(world->links[LINK_HOOK])),
             [SINK_FAST] = xasprintf(SINK RETRY
@@ -197,7 +197,8 @@ char *world_relay_config(
             [SINK_KAFKA] = broker_config(world, BROKER_KAFKA, settings),
             [SINK_MANY] = xasprintf(
                 "  - {name: many, topics: [\"chaos.*\", \"fresh.*\"],\n     max_in_flight: %u, "
-                "park_after: 700ms,\n" RETRY "     http: {receivers: table, allow_networks: "
+                "park_after: 700ms, shards: 3,\n" RETRY
+                "     http: {receivers: table, allow_networks: "
                 "[127.0.0.1], allow_ports: [%u, %u],\n"
                 "     " WITHIN,
                 in_flight(settings, SINK_MANY), fault_link_port(world->links[LINK_MANY]),

@@ -384,9 +384,8 @@ Test(shards, share_the_rate)
                             "     http: {url: \"http://127.0.0.1:%u/all\"}}\n",
             fixture.relay, http_receiver_port(http), http_receiver_port(http));
         await_shards(&fixture, 4);
-        database_exec(fixture.admin,
-            "SELECT courier.publish('t', to_json(n), key => 'k' || n)"
-            " FROM generate_series(1, 100) AS n");
+        database_exec(fixture.admin, "SELECT courier.publish('t', to_json(n), key => 'k' || n)"
+                                     " FROM generate_series(1, 100) AS n");
         http_receiver_wait_for(http, "/limited", 8, DEADLINE_MS);
         http_receiver_wait_for(http, "/all", 100, DEADLINE_MS);
 
