@@ -44,14 +44,14 @@ static unsigned free_attempts(const struct dispatcher *dispatcher)
  * always one while any is. So however many receivers hang, some attempts stay
  * free for those that answer, and a single busy receiver still gets a third of
  * all. (Dynamic thresholds, as switches share their buffers: Choudhury and
- * Hahne, 1998.)
+ * Hahne, 1998.) The shards of a sink have one destination, so none keeps any free.
  */
 static bool has_share(const struct runner *runner)
 {
         unsigned n_free = free_attempts(runner->dispatcher);
 
-        return n_free > 0 &&
-               (runner->lane.n_in_flight == 0 || runner->lane.n_in_flight < n_free / 2);
+        return n_free > 0 && (runner->dispatcher->fanout == NULL || runner->lane.n_in_flight == 0 ||
+                                 runner->lane.n_in_flight < n_free / 2);
 }
 
 /* The last line has all that have as many or more. */
