@@ -33,7 +33,8 @@ const struct pg_statement membership_statements[] = {
                " AND granted AND objid NOT IN (0, 4294967295)"
                " AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))"
                " AS locks"},
-    /* A relay may own shards of a sink if its configuration has their number in force. */
+    /* A relay may own shards of a sink if its configuration has their number in force. Members and
+     * sinks come in the order of their bytes, as view_find_member() and view_find_sink() want. */
     [READ_MEMBERS] = {.name = "read_members",
         .sql =
             "WITH locks AS MATERIALIZED (SELECT lock_id, pid, is_relay FROM courier.relay_lock"
@@ -42,7 +43,7 @@ const struct pg_statement membership_statements[] = {
             " ON locks.lock_id = (member.lock_id::bigint & 4294967295) WHERE is_relay), sinks AS ("
             " SELECT name, shards, shards_wanted FROM courier.sink WHERE EXISTS"
             " (SELECT FROM courier.cursor WHERE sink = name AND lane <= 0))"
-            "SELECT 0, " DIGEST ", NULL, NULL FROM locks"
+            " SELECT * FROM (SELECT 0, " DIGEST ", NULL, NULL FROM locks"
             " UNION ALL SELECT 1, name, weight::text, (is_leaving OR is_drained)::text FROM members"
             " UNION ALL SELECT 2, name, shards::text, NULL FROM sinks"
             " UNION ALL SELECT 3, sinks.name, NULL, members.name FROM sinks JOIN members"
@@ -50,7 +51,8 @@ const struct pg_statement membership_statements[] = {
             " UNION ALL SELECT 4, sink, greatest(-1 - lane, 0)::text, coalesce(members.name, '')"
             " FROM courier.cursor JOIN sinks ON sinks.name = sink"
             " JOIN locks ON locks.lock_id = cursor.lock_id"
-            " LEFT JOIN members ON members.pid = locks.pid WHERE lane <= 0 ORDER BY 1"},
+            " LEFT JOIN members ON members.pid = locks.pid WHERE lane <= 0)"
+            " AS found (kind, name, number, detail) ORDER BY kind, name COLLATE \"C\""},
 };
 const unsigned n_membership_statements =
     sizeof membership_statements / sizeof *membership_statements;
@@ -143,29 +145,10 @@ static char *text_at(const PGresult *result, int row, int column)
         return PQgetvalue(result, row, column);
 }
 
-static int find_member(const struct view *view, const char *name)
+/* A session that is no member's has no name. */
+static int find_owner(const struct view *view, const char *name)
 {
-        for (size_t i = 0; i < view->n_members; i++)
-                if (strcmp(view->members[i].name, name) == 0)
-                        return (int)i;
-        return *name != '\0' ? NOBODY : STRANGER;
-}
-
-static int find_sink(const struct view *view, const char *name)
-{
-        for (size_t i = 0; i < view->n_sinks; i++)
-                if (strcmp(view->sinks[i].name, name) == 0)
-                        return (int)i;
-        return -1;
-}
-
-static size_t first_shard(const struct view *view, int sink)
-{
-        size_t first = 0;
-
-        for (int i = 0; i < sink; i++)
-                first += view->sinks[i].n_shards;
-        return first;
+        return *name != '\0' ? view_find_member(view, name) : STRANGER;
 }
 
 static void read_members(struct view *view, const PGresult *result)
@@ -200,8 +183,8 @@ static void read_who_serves(struct view *view, const PGresult *result)
 
         view->serves = xcalloc(view->n_members * view->n_sinks + 1, sizeof *view->serves);
         for (int row = rows.first; row < rows.end; row++) {
-                int sink = find_sink(view, text_at(result, row, 1));
-                int member = find_member(view, text_at(result, row, 3));
+                int sink = view_find_sink(view, text_at(result, row, 1));
+                int member = view_find_member(view, text_at(result, row, 3));
                 if (sink >= 0 && member >= 0)
                         view->serves[(size_t)member * view->n_sinks + (size_t)sink] = true;
         }
@@ -215,11 +198,11 @@ static void read_owners(struct view *view, const PGresult *result)
         for (size_t i = 0; i < view->n_shards; i++)
                 view->owners[i] = NOBODY;
         for (int row = rows.first; row < rows.end; row++) {
-                int sink = find_sink(view, text_at(result, row, 1));
+                int sink = view_find_sink(view, text_at(result, row, 1));
                 uint32_t number = (uint32_t)strtoul(text_at(result, row, 2), NULL, 10);
                 if (sink >= 0 && number < view->sinks[sink].n_shards)
-                        view->owners[first_shard(view, sink) + number] =
-                            find_member(view, text_at(result, row, 3));
+                        view->owners[view_first_shard(view, (size_t)sink) + number] =
+                            find_owner(view, text_at(result, row, 3));
         }
 }
 
