@@ -586,4 +586,9 @@ GRANT SELECT, INSERT, DELETE ON courier.shard_end TO courier_relay;
 GRANT SELECT, INSERT, UPDATE, DELETE ON courier.member TO courier_relay;
 GRANT SELECT ON courier.live_member, courier.receiver_status TO courier_relay;
 
+-- Programs of version 14 and later read it.
+ALTER TABLE courier.schema_version ADD COLUMN serves_from integer;
+COMMENT ON COLUMN courier.schema_version.serves_from
+  IS 'The oldest version whose programs this version of the schema serves as well; NULL: it serves its own only';
+
 INSERT INTO courier.schema_version (version, name) VALUES (14, 'shards');

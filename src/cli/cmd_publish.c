@@ -122,7 +122,7 @@ void publish_refused(
                     "%s. An administrator can allow it: GRANT courier_publisher TO \"%s\"", message,
                     blocking_conn_user(conn));
         else if (strcmp(sqlstate, "3F000") == 0)
-                (void)!schema_check(&outbox_schema, conn, 0, error);
+                (void)!schema_check(&outbox_schema, conn, (struct schema_version){0}, error);
         else if (error->kind == ERROR_SCHEMA)
                 error_set(error, ERROR_SCHEMA, "%s. See `pgcourier migrate status`", message);
 }

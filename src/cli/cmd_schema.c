@@ -44,6 +44,7 @@ static void print_migrations(const struct schema *schema)
 static bool apply_missing(const struct schema *schema, struct blocking_conn *conn,
     const struct schema_status *status, struct error *error)
 {
+        const int known = schema_known_version(schema);
         bool applied_one = false;
 
         for (const struct migration *at = schema->migrations; at->version != 0; at++) {
@@ -61,7 +62,8 @@ static bool apply_missing(const struct schema *schema, struct blocking_conn *con
         }
         if (!applied_one)
                 puts("nothing to do");
-        printf("schema %s is at version %d\n", schema->name, schema_known_version(schema));
+        printf("schema %s is at version %d\n", schema->name,
+            status->version.number > known ? status->version.number : known);
         return true;
 }
 
@@ -79,7 +81,7 @@ static void print_status(const struct schema *schema, const struct schema_status
                     applied->version > schema_known_version(schema) ? " (unknown to this pgcourier)"
                                                                     : "");
         }
-        printf("schema version %d, this pgcourier knows %d\n", status->version,
+        printf("schema version %d, this pgcourier knows %d\n", status->version.number,
             schema_known_version(schema));
 }
 
@@ -115,9 +117,9 @@ static bool run_migrate(const struct arguments *arguments, struct error *error)
         conn = command_connect(arguments, error);
         if (conn == NULL || !schema_read_status(schema, conn, &status, error))
                 return false;
-        ok = status.version > schema_known_version(schema)
-                 ? schema_check(schema, conn, status.version, error)
-                 : apply_missing(schema, conn, &status, error);
+        ok = (status.version.number <= schema_known_version(schema) ||
+                 schema_check(schema, conn, status.version, error)) &&
+             apply_missing(schema, conn, &status, error);
         schema_status_deinit(&status);
         return ok;
 }
@@ -138,8 +140,10 @@ const struct command migrate_command = {
         "It can be run at any time, also by several at once. With neither --dsn nor -c the\n"
         "environment names the database (PGHOST, PGUSER, PGDATABASE …).\n"
         "\n"
-        "`migrate status` changes nothing: it lists the migrations and ends with 6 unless the\n"
-        "schema is exactly what this pgcourier needs.\n"
+        "`migrate status` changes nothing: it lists the migrations and ends with 6 unless this\n"
+        "pgcourier can use the schema: it is of the same version, or of a later version that "
+        "serves\n"
+        "this one as well.\n"
         "\n"
         "--inbox: schema courier_inbox, with which consumers recognise events that come again\n"
         "(docs/inbox.md). It belongs into their database, and needs no schema courier there.\n",

@@ -37,7 +37,8 @@ static const struct pg_statement find_schema = {
 
 static const struct pg_statement read_version = {
     .name = "read_version",
-    .sql = "SELECT coalesce(max(version), 0) FROM courier.schema_version",
+    .sql = "SELECT version, coalesce(to_jsonb(v) ->> 'serves_from', version::text)"
+           " FROM courier.schema_version AS v ORDER BY version DESC LIMIT 1",
 };
 
 /* Without it, all would fail as soon as a lane looks; while the session is greeted, it is tried
@@ -167,7 +168,7 @@ static void start_listening(struct outbox *outbox)
         pg_conn_execute(outbox->conn, &listen_members, NULL, false, NULL, NULL);
 }
 
-static bool version_is_ours(struct outbox *outbox, int version)
+static bool version_serves(struct outbox *outbox, struct schema_version version)
 {
         struct error error;
 
@@ -212,10 +213,14 @@ static void on_first_pauses(void *owner, PGresult *result)
 static void on_version(void *owner, PGresult *result)
 {
         struct outbox *outbox = owner;
-        int version = (int)strtol(PQgetvalue(result, 0, 0), NULL, 10);
+        struct schema_version version = {0};
 
+        if (PQntuples(result) > 0) {
+                version.number = (int)strtol(PQgetvalue(result, 0, 0), NULL, 10);
+                version.serves_from = (int)strtol(PQgetvalue(result, 0, 1), NULL, 10);
+        }
         PQclear(result);
-        if (!version_is_ours(outbox, version))
+        if (!version_serves(outbox, version))
                 return;
         if (outbox->is_listening)
                 start_listening(outbox);
@@ -233,7 +238,7 @@ static void on_schema(void *owner, PGresult *result)
         snprintf(outbox->server, sizeof outbox->server, "%s", PQgetvalue(result, 0, 1));
         PQclear(result);
         if (!exists) {
-                (void)version_is_ours(outbox, 0);
+                (void)version_serves(outbox, (struct schema_version){0});
                 return;
         }
         pg_conn_prepare(outbox->conn, &read_version);

@@ -30,6 +30,7 @@ extern const char sql_0012_types[];
 extern const char sql_0013_portal[];
 extern const char sql_0014_shards[];
 extern const char sql_inbox_0001_inbox[];
+extern const char sql_next[]; /* of a test */
 
 static const struct migration outbox_migrations[] = {
     {1, "outbox", sql_0001_outbox},
@@ -46,6 +47,9 @@ static const struct migration outbox_migrations[] = {
     {12, "types", sql_0012_types},
     {13, "portal", sql_0013_portal},
     {14, "shards", sql_0014_shards},
+#ifdef PGCOURIER_NEXT_SCHEMA /* the program of a release to come: tests/integration/test_two_versions.c */
+    {15, "next", sql_next},
+#endif
     {0},
 };
 
@@ -81,25 +85,27 @@ int schema_known_version(const struct schema *schema)
         return last;
 }
 
-static char *describe_lack(const struct schema *schema, int found)
+static char *describe_lack(const struct schema *schema, struct schema_version found)
 {
-        if (found == 0)
+        if (found.number == 0)
                 return xasprintf("schema %s is missing in this database", schema->name);
         return xasprintf("schema %s is at version %d and this pgcourier needs %d", schema->name,
-            found, schema_known_version(schema));
+            found.number, schema_known_version(schema));
 }
 
-bool schema_check_version(const struct schema *schema, int found, struct error *error)
+bool schema_check_version(
+    const struct schema *schema, struct schema_version found, struct error *error)
 {
         const int known = schema_known_version(schema);
         char *lack;
 
-        if (found > known)
+        if (found.number > known && found.serves_from > known)
                 return error_set(error, ERROR_SCHEMA,
-                    "schema %s is at version %d, newer than this pgcourier knows (%d): "
-                    "upgrade pgcourier",
-                    schema->name, found, known);
-        if (found == known)
+                    "schema %s is at version %d, which serves programs of version %d and later; "
+                    "this "
+                    "pgcourier knows %d: upgrade pgcourier",
+                    schema->name, found.number, found.serves_from, known);
+        if (found.number >= known)
                 return true;
         lack = describe_lack(schema, found);
         /* No complete command: the reader's role is most often one that may not run it. */
@@ -128,8 +134,8 @@ static char *words_for(
         return words;
 }
 
-bool schema_check(
-    const struct schema *schema, struct blocking_conn *conn, int found, struct error *error)
+bool schema_check(const struct schema *schema, struct blocking_conn *conn,
+    struct schema_version found, struct error *error)
 {
         struct schema_maker maker;
         struct error ignored;
@@ -137,7 +143,7 @@ bool schema_check(
 
         if (schema_check_version(schema, found, error))
                 return true;
-        if (found > schema_known_version(schema) ||
+        if (found.number > schema_known_version(schema) ||
             !schema_maker_find(schema, conn, &maker, &ignored))
                 return false;
         lack = describe_lack(schema, found);
@@ -192,8 +198,11 @@ bool schema_read_status(const struct schema *schema, struct blocking_conn *conn,
                 *out_status = status;
                 return true;
         }
+        /* Versions before 14, and those of the inbox, have no column serves_from. */
         sql = xasprintf("SELECT version, name, pg_catalog.to_char(applied_at AT TIME ZONE 'UTC', "
-                        "'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"') FROM %s.schema_version ORDER BY version",
+                        "'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"'),"
+                        " coalesce(pg_catalog.to_jsonb(v) ->> 'serves_from', version::text)"
+                        " FROM %s.schema_version AS v ORDER BY version",
             schema->name);
         rows = blocking_conn_query(conn, sql, NULL, 0, error);
         free(sql);
@@ -207,7 +216,8 @@ bool schema_read_status(const struct schema *schema, struct blocking_conn *conn,
                 snprintf(applied->name, sizeof applied->name, "%s", rows_text(rows, (int)i, 1));
                 snprintf(applied->applied_at, sizeof applied->applied_at, "%s",
                     rows_text(rows, (int)i, 2));
-                status.version = applied->version;
+                status.version.number = applied->version;
+                status.version.serves_from = (int)strtol(rows_text(rows, (int)i, 3), NULL, 10);
         }
         rows_free(rows);
         *out_status = status;

@@ -37,18 +37,24 @@ extern const struct schema inbox_schema;  /* courier_inbox, in a consumer's data
 /* The version that this program needs: that of the last migration. */
 int schema_known_version(const struct schema *schema);
 
+/* As found in a database: the last row of its table schema_version. */
+struct schema_version {
+        int number;      /* 0: there is no such table, or it is empty */
+        int serves_from; /* the oldest version whose programs this schema serves as well */
+};
+
 /*
- * Judges the version found in a database: max(version) of its table
- * schema_version, or 0 if there is no such table (SQLSTATE 42P01) or no
- * row. ERROR_SCHEMA says what to do unless it is the known version.
+ * Judges it: ERROR_SCHEMA says what to do unless the program can use it. That is its own version, or
+ * a later version that serves the program's: so relays of two versions run side by side between
+ * `migrate` and the last restart.
  */
-bool schema_check_version(const struct schema *schema, int found, struct error *error)
-    __attribute__((warn_unused_result));
+bool schema_check_version(const struct schema *schema, struct schema_version found,
+    struct error *error) __attribute__((warn_unused_result));
 
 /* The same of where the connection leads, with the whole command of a role that may migrate
  * there. */
-bool schema_check(const struct schema *schema, struct blocking_conn *conn, int found,
-    struct error *error) __attribute__((warn_unused_result));
+bool schema_check(const struct schema *schema, struct blocking_conn *conn,
+    struct schema_version found, struct error *error) __attribute__((warn_unused_result));
 
 /* Checks the database's encoding: ERROR_SCHEMA for any but "UTF8", with what to do. Events and our
  * own texts may hold any Unicode character, and one that cannot be converted would stop all
@@ -66,7 +72,7 @@ struct applied_migration {
 struct schema_status {
         struct applied_migration *applied; /* owned; in order */
         size_t n_applied;
-        int version; /* the highest; 0 if the schema is missing */
+        struct schema_version version;
 };
 
 /* Reads what has been applied; a missing schema is a status, not an error. */

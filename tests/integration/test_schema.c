@@ -79,7 +79,7 @@ Test(schema, is_left_alone_when_newer_than_the_program)
             dsn, "INSERT INTO courier.schema_version (version, name) VALUES (99, 'later')");
 
         expect_run(MIGRATE("--dsn", dsn, "status"), 6, "0099_later applied",
-            "at version 99, newer than this pgcourier knows (");
+            "at version 99, which serves programs of version 99 and later; this pgcourier knows ");
         expect_run(MIGRATE("--dsn", dsn), 6, "", "upgrade pgcourier\n");
         free(dsn);
 }
@@ -251,17 +251,22 @@ Test(schema, is_found_by_a_configuration)
 Test(schema, has_a_version_that_is_judged_with_advice)
 {
         struct error error = {0};
+        const int ours = schema_known_version(&outbox_schema);
 
         cr_assert(
-            schema_check_version(&outbox_schema, schema_known_version(&outbox_schema), &error));
+            schema_check_version(&outbox_schema, (struct schema_version){ours, ours}, &error));
+        cr_assert(
+            schema_check_version(&outbox_schema, (struct schema_version){ours + 1, ours}, &error));
+        cr_assert(schema_check_version(
+            &outbox_schema, (struct schema_version){ours + 2, ours - 1}, &error));
         cr_assert_eq(error.kind, ERROR_NONE);
 
-        cr_assert_not(schema_check_version(&outbox_schema, 0, &error));
+        cr_assert_not(schema_check_version(&outbox_schema, (struct schema_version){0}, &error));
         cr_assert_eq(error.kind, ERROR_SCHEMA);
         cr_assert_not_null(strstr(error.text, "has to run pgcourier migrate --dsn DSN"));
 
-        cr_assert_not(
-            schema_check_version(&outbox_schema, schema_known_version(&outbox_schema) + 1, &error));
+        cr_assert_not(schema_check_version(
+            &outbox_schema, (struct schema_version){ours + 1, ours + 1}, &error));
         cr_assert_eq(error.kind, ERROR_SCHEMA);
         cr_assert_not_null(strstr(error.text, "upgrade pgcourier"));
 }
@@ -387,7 +392,9 @@ Test(inbox_schema, is_left_alone_when_newer_than_the_program)
         database_exec_once(
             dsn, "INSERT INTO courier_inbox.schema_version (version, name) VALUES (99, 'later')");
         expect_run(MIGRATE_INBOX("--dsn", dsn), 6, "",
-            "schema courier_inbox is at version 99, newer than this pgcourier knows (1)");
+            "schema courier_inbox is at version 99, which serves programs of version 99 and later; "
+            "this pgcourier knows 1: "
+            "upgrade pgcourier");
         free(dsn);
 }
 

@@ -123,10 +123,13 @@ static char *create_database(struct postgres *postgres, const char *template)
 
 static void apply_migrations(PGconn *connection)
 {
+        const char *folder = getenv("PGCOURIER_SQL"); /* of a former release */
+        char *pattern = xasprintf("%s/*.sql", folder != NULL ? folder : PGCOURIER_SQL_FOLDER);
         glob_t files;
 
-        if (glob(PGCOURIER_SQL_FOLDER "/*.sql", 0, NULL, &files) != 0)
-                test_abort("no migrations in " PGCOURIER_SQL_FOLDER);
+        if (glob(pattern, 0, NULL, &files) != 0)
+                test_abort("no migrations: %s", pattern);
+        free(pattern);
         for (size_t i = 0; i < files.gl_pathc; i++) {
                 char *sql = read_file(files.gl_pathv[i]);
                 database_exec(connection, "BEGIN");

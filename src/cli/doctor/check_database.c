@@ -433,7 +433,7 @@ static bool check_schema(struct blocking_conn *conn, struct report *report, cons
                 schema_status_deinit(&status);
                 return false;
         }
-        report_ok(report, "schema", "version %d", status.version);
+        report_ok(report, "schema", "version %d", status.version.number);
         schema_status_deinit(&status);
         return true;
 }

@@ -58,7 +58,7 @@ static bool look_at_schema(
 {
         struct schema_status status;
         struct error why;
-        int version;
+        struct schema_version version;
 
         if (!schema_read_status(&outbox_schema, conn, &status, error)) {
                 if (error->kind != ERROR_PERMISSION || applies)
@@ -69,12 +69,12 @@ static bool look_at_schema(
         }
         version = status.version;
         schema_status_deinit(&status);
-        if (version < schema_known_version(&outbox_schema) && applies)
+        if (version.number < schema_known_version(&outbox_schema) && applies)
                 return apply_all(conn, error);
-        if (version == 0)
+        if (version.number == 0)
                 return say_how_to_make_schema(init, conn, error);
         if (schema_check(&outbox_schema, conn, version, &why))
-                printf("ok    schema: version %d\n", version);
+                printf("ok    schema: version %d\n", version.number);
         else
                 printf("miss  schema: %s\n", why.text);
         return true;
