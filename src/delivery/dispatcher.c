@@ -52,6 +52,10 @@ static void close_parts(struct dispatcher *dispatcher)
 {
         struct sink *sink = dispatcher->sink;
 
+        if (dispatcher->newer != NULL)
+                dispatcher->newer->older = NULL;
+        if (dispatcher->older != NULL)
+                dispatcher->older->newer = NULL;
         timer_destroy(dispatcher->agree_again);
         starts_deinit(dispatcher);
         if (dispatcher->reading != NULL)
@@ -454,14 +458,28 @@ static bool is_idle(const struct dispatcher *dispatcher)
                (dispatcher->reading == NULL || reading_is_idle(dispatcher->reading));
 }
 
+bool dispatcher_succeed(struct dispatcher *older, struct dispatcher *newer)
+{
+        if (older->state != DISPATCHER_RETIRING || older->n_shards == 1 ||
+            older->n_shards != newer->n_shards ||
+            (older->fanout == NULL) != (newer->fanout == NULL))
+                return false;
+        newer->older = older;
+        older->newer = newer;
+        return true;
+}
+
 static void serve_shards(struct dispatcher *dispatcher, bool may_own)
 {
+        const struct dispatcher *older = dispatcher->older;
+
         if (dispatcher->fanout != NULL)
                 fanout_serve(dispatcher->fanout);
         if (dispatcher->reading != NULL)
                 reading_serve(dispatcher->reading, dispatcher_now_ms());
         for (unsigned i = 0; i < dispatcher->n_shards; i++)
-                shard_serve(&dispatcher->shards[i], may_own);
+                shard_serve(&dispatcher->shards[i],
+                    may_own && (older == NULL || older->shards[i].state == SHARD_UNOWNED));
 }
 
 /* A relay that shares with no other wants all shards. */

@@ -49,7 +49,9 @@ struct sink_set {
 
 /*
  * The life of a dispatcher. enter() of dispatcher.c is the only function that assigns its state;
- * who owns what is the shards' (shard.h).
+ * who owns what is the shards' (shard.h). An older dispatcher with the same shards makes way at
+ * once: its successor takes each shard when that is given back, so no shard waits for another's
+ * attempts.
  *
  *   WAITING -its place is free-> SERVING -retired-> RETIRING -no shard is ours, nothing in flight->
  *   CLOSING -the sink has closed-> gone
@@ -57,7 +59,7 @@ struct sink_set {
  *   any -the relay ends, and the session is closed-> CLOSING
  */
 enum dispatcher_state {
-        DISPATCHER_WAITING,  /* added; an older dispatcher of the same sink has not left yet */
+        DISPATCHER_WAITING,  /* added; an older dispatcher of the sink has not made way yet */
         DISPATCHER_SERVING,  /* takes shards, and delivers */
         DISPATCHER_RETIRING, /* finishes what is in flight, and gives its shards back */
         DISPATCHER_CLOSING,  /* only its sink is left */
@@ -97,6 +99,8 @@ struct dispatcher {
         char *name;                       /* owned; the sink's, which outlives the configuration */
         enum dispatcher_state state;
         bool knows_pauses; /* so that no sink that is paused starts */
+        /* Borrowed; NULL: it takes the shards of no other, and gives its own to none. */
+        struct dispatcher *older, *newer;
 
         struct routing routing; /* what the sink takes */
         struct filter *filter;  /* owned; of the sink; NULL: it has none */
@@ -159,8 +163,12 @@ static inline int64_t dispatcher_now_ms(void)
         return clock_monotonic_us() / 1000;
 }
 
+/* The newer one is to take the older one's shards, each when it is free. False: it has to wait
+ * until the older one has left. */
+bool dispatcher_succeed(struct dispatcher *older, struct dispatcher *newer);
+
 /* The end of a turn of the loop, after its runners. It may be gone when this returns. `may_begin`:
- * no other dispatcher of the sink is at work. */
+ * other dispatchers of the sink have left, or give it their shards. */
 void dispatcher_serve(struct dispatcher *dispatcher, bool may_begin);
 
 /* NULL and *error if the sink cannot be opened. */

@@ -253,7 +253,8 @@ void dispatcher_show(const struct dispatcher *dispatcher, int64_t now_us)
         enum sink_state state;
         const char *reason;
 
-        if (!dispatcher_is_at_work(dispatcher)) /* another dispatcher shows the sink, or none */
+        /* Another dispatcher shows the sink, or none. */
+        if (!dispatcher_is_at_work(dispatcher) || dispatcher->newer != NULL)
                 return;
         seen->in_flight = 0;
         seen->window = 0;

@@ -111,19 +111,20 @@ void sink_set_session_down(struct sink_set *set)
                 dispatcher_session_down(dispatcher);
 }
 
-/* No other dispatcher of the sink is at work, and it is known whether the sink is paused: without a
- * session that is read before the next session is up. */
-static bool may_begin(const struct dispatcher *waiting)
+/* True: no other dispatcher of the sink is at work but one that gives it its shards, and it is
+ * known whether the sink is paused: without a session that is read before the next session is up. */
+static bool take_place(struct dispatcher *waiting)
 {
         const struct sink_set *set = waiting->set;
+        struct dispatcher *older = NULL;
 
         if (set->is_held || set->is_ending || (set->is_session_up && !waiting->knows_pauses))
                 return false;
         sink_set_for_each (dispatcher, set)
                 if (dispatcher != waiting && strcmp(dispatcher->name, waiting->name) == 0 &&
                     dispatcher_is_at_work(dispatcher))
-                        return false;
-        return true;
+                        older = dispatcher;
+        return older == NULL || dispatcher_succeed(older, waiting);
 }
 
 static void pump(struct runner *runner, int64_t now_ms)
@@ -158,7 +159,7 @@ void sink_set_serve(struct sink_set *set)
         list_for_each (link, &set->dispatchers) {
                 struct dispatcher *dispatcher = dispatcher_of(link);
                 dispatcher_serve(
-                    dispatcher, dispatcher->state == DISPATCHER_WAITING && may_begin(dispatcher));
+                    dispatcher, dispatcher->state == DISPATCHER_WAITING && take_place(dispatcher));
         }
 }
 

@@ -262,15 +262,17 @@ Test(shards, divide_receivers)
         relay_fixture_end(&fixture);
 }
 
+#define HOOK                                                                                       \
+        "postgres: {dsn: \"%s\"}\n"                                                                \
+        "relay: {standby: 50ms}\n"                                                                 \
+        "sinks:\n"                                                                                 \
+        "  - {name: bus, topics: [\"**\"], start: beginning, shards: %u, max_in_flight: %u,\n"     \
+        "     http: {url: \"http://127.0.0.1:%u/\", timeout: 60s}}\n"
+
 static struct relay_process *start_hook(
     const struct relay_fixture *fixture, const struct http_receiver *http, unsigned n_shards)
 {
-        return relay_start("postgres: {dsn: \"%s\"}\n"
-                           "relay: {standby: 50ms}\n"
-                           "sinks:\n"
-                           "  - {name: bus, topics: [\"**\"], start: beginning, shards: %u,\n"
-                           "     http: {url: \"http://127.0.0.1:%u/\"}}\n",
-            fixture->relay, n_shards, http_receiver_port(http));
+        return relay_start(HOOK, fixture->relay, n_shards, 100, http_receiver_port(http));
 }
 
 /* A destination that does not answer does not keep the number from being changed: what was in
@@ -304,6 +306,53 @@ Test(shards, change_in_number_while_an_attempt_hangs)
         cr_expect_eq(http_receiver_n_requests(http), 4);
         relay_destroy(older);
         relay_destroy(newer);
+        http_receiver_destroy(http);
+        relay_fixture_end(&fixture);
+}
+
+/* `text` with a key of that shard, of four. */
+static void publish_to_shard(struct relay_fixture *fixture, unsigned shard, const char *text)
+{
+        char sql[200];
+
+        snprintf(sql, sizeof sql,
+            "SELECT courier.publish('t', '\"%s\"', key => (SELECT min(n::text)"
+            " FROM generate_series(1, 99) AS n WHERE courier.shard_of(n::text, 4) = %u))",
+            text, shard);
+        database_exec(fixture->admin, sql);
+}
+
+/* A reload replaces the sink; its other shards do not wait for the attempt that hangs in one. */
+Test(shards, are_replaced_one_by_one)
+{
+        struct relay_fixture fixture;
+        struct http_receiver *http = http_receiver_start(NULL, NULL);
+        struct relay_process *relay;
+
+        relay_fixture_begin(&fixture, postgres_shared());
+        relay = start_hook(&fixture, http, 4);
+        await_shards(&fixture, 4);
+        http_receiver_answer_next(http, &(struct http_answer){.is_held = true});
+        publish_to_shard(&fixture, 2, "held");
+        http_receiver_wait(http, 1, DEADLINE_MS);
+        relay_reload(relay, HOOK, fixture.relay, 4, 50, http_receiver_port(http));
+        relay_wait_for_log(relay, "event=sink_changed", DEADLINE_MS);
+        publish_to_shard(&fixture, 2, "behind");
+        publish_to_shard(&fixture, 0, "other");
+        publish_to_shard(&fixture, 1, "other");
+        publish_to_shard(&fixture, 3, "other");
+        http_receiver_wait(http, 4, DEADLINE_MS);
+        for (unsigned i = 1; i < 4; i++)
+                cr_expect_str_eq(http_receiver_request(http, i)->body, "\"other\"");
+        cr_expect_eq(relay_count_in_log(relay, "event=reloaded"), 0);
+        http_receiver_release(http);
+        http_receiver_wait(http, 5, DEADLINE_MS);
+        relay_wait_for_log(relay, "event=reloaded", DEADLINE_MS);
+        relay_stop(relay);
+
+        cr_expect_str_eq(http_receiver_request(http, 4)->body, "\"behind\"");
+        cr_expect_eq(http_receiver_n_requests(http), 5);
+        relay_destroy(relay);
         http_receiver_destroy(http);
         relay_fixture_end(&fixture);
 }
