@@ -112,7 +112,8 @@ void sink_set_session_down(struct sink_set *set)
 }
 
 /* True: no other dispatcher of the sink is at work but one that gives it its shards, and it is
- * known whether the sink is paused: without a session that is read before the next session is up. */
+ * known whether the sink is paused: without a session that is read before the next session is
+ * up. */
 static bool take_place(struct dispatcher *waiting)
 {
         const struct sink_set *set = waiting->set;

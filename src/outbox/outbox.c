@@ -181,6 +181,8 @@ static bool version_serves(struct outbox *outbox, struct schema_version version)
 static void prepare_statements(struct outbox *outbox)
 {
         pg_conn_prepare(outbox->conn, &check_sequence);
+        for (unsigned i = 0; i < n_agreement_statements; i++)
+                pg_conn_prepare(outbox->conn, &agreement_statements[i]);
         for (unsigned i = 0; i < n_claim_statements; i++)
                 pg_conn_prepare(outbox->conn, &claim_statements[i]);
         pg_conn_prepare(outbox->conn, &next_id_statement);

@@ -47,7 +47,7 @@ static const struct migration outbox_migrations[] = {
     {12, "types", sql_0012_types},
     {13, "portal", sql_0013_portal},
     {14, "shards", sql_0014_shards},
-#ifdef PGCOURIER_NEXT_SCHEMA /* the program of a release to come: tests/integration/test_two_versions.c */
+#ifdef PGCOURIER_NEXT_SCHEMA /* the program of a release to come, for a test */
     {15, "next", sql_next},
 #endif
     {0},

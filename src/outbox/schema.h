@@ -44,8 +44,8 @@ struct schema_version {
 };
 
 /*
- * Judges it: ERROR_SCHEMA says what to do unless the program can use it. That is its own version, or
- * a later version that serves the program's: so relays of two versions run side by side between
+ * Judges it: ERROR_SCHEMA says what to do unless the program can use it. That is its own version,
+ * or a later version that serves the program's: so relays of two versions run side by side between
  * `migrate` and the last restart.
  */
 bool schema_check_version(const struct schema *schema, struct schema_version found,

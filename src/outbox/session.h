@@ -1,7 +1,7 @@
 /*
- * The `work` session, shared by the parts of the outbox: claim.c, page.c, parked.c, settle.c and
- * receiver.c each add their statements and their side of a lane's store; outbox.c begins and ends
- * the session.
+ * The `work` session, shared by the parts of the outbox: agreement.c, claim.c, page.c, parked.c,
+ * settle.c and receiver.c each add their statements and their side of a lane's store; outbox.c
+ * begins and ends the session.
  */
 #pragma once
 
@@ -100,6 +100,8 @@ struct lane_store {
 };
 
 /* Prepared in every session. */
+extern const struct pg_statement agreement_statements[];
+extern const unsigned n_agreement_statements;
 extern const struct pg_statement claim_statements[];
 extern const unsigned n_claim_statements;
 extern const struct pg_statement next_id_statement;
