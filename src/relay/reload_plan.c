@@ -104,6 +104,15 @@ char *reload_plan_name_removed(const struct reload_plan *plan, const struct conf
         return names.data;
 }
 
+/* Other relays may serve it still. */
+static bool is_left_to_others(const struct config *new, const char *sink)
+{
+        for (unsigned i = new->n_sinks; i < new->n_sinks + new->n_unserved; i++)
+                if (strcmp(new->sinks[i].name, sink) == 0)
+                        return true;
+        return false;
+}
+
 void reload_plan_log(
     const struct reload_plan *plan, const struct config *old, const struct config *new)
 {
@@ -115,6 +124,9 @@ void reload_plan_log(
         for (unsigned i = 0; i < old->n_sinks; i++)
                 if (plan->is_removed[i])
                         log_warn("sink_removed", kv_text("sink", old->sinks[i].name),
-                            kv_text("hint", "its cursor stays, and the events behind it are kept "
-                                            "for it, until `pgcourier cursor drop` removes it"));
+                            kv_text("hint",
+                                is_left_to_others(new, old->sinks[i].name)
+                                    ? "relay.sinks leaves it to other relays"
+                                    : "its cursor stays, and the events behind it are kept for it, "
+                                      "until `pgcourier cursor drop` removes it"));
 }

@@ -406,6 +406,11 @@ Test(shards, are_owned_by_relays_that_serve_their_sink)
             " JOIN courier.live_member USING (pid)"
             " WHERE (name, sink) IN (('all', 'b1'), ('only-a', 'a1')) GROUP BY 1, 2) AS owner",
             "the shards are not where they should be");
+        relay_reload(all, config, fixture.relay, "all", ", sinks: [\"b*\"]");
+        relay_wait_for_log(
+            all, "event=sink_removed sink=a1 hint=\"relay.sinks leaves it to", DEADLINE_MS);
+        relay_reload(all, config, fixture.relay, "all", "");
+        relay_wait_for_log(all, "event=sink_added sink=a1", DEADLINE_MS);
         relay_stop(only_a);
         await_in_database(fixture.admin,
             "SELECT count(*) = 6 FROM courier.cursor JOIN courier.relay_lock USING (lock_id)",
