@@ -262,6 +262,48 @@ Test(shards, divide_receivers)
         relay_fixture_end(&fixture);
 }
 
+/* The same of receivers: one that hangs keeps those of other shards waiting for nothing. */
+Test(shards, of_receivers_are_replaced_one_by_one)
+{
+        static const char config[] =
+            "postgres: {dsn: \"%s\"}\n"
+            "sinks:\n"
+            "  - {name: bus, topics: [\"**\"], start: beginning, shards: 4, max_in_flight: %u,\n"
+            "     http: {receivers: table, timeout: 60s, allow_networks: [127.0.0.1],"
+            " allow_ports: [%u]}}\n";
+        struct relay_fixture fixture;
+        struct http_receiver *http = http_receiver_start(NULL, NULL);
+        struct relay_process *relay;
+        char sql[200];
+
+        relay_fixture_begin(&fixture, postgres_shared());
+        relay = relay_start(config, fixture.relay, 100, http_receiver_port(http));
+        await_owners(&fixture, 1, 4);
+        snprintf(sql, sizeof sql,
+            "INSERT INTO courier.receiver (sink, name, url, topics) SELECT 'bus', t,"
+            " 'http://127.0.0.1:%u/' || t, ARRAY[t] FROM unnest(ARRAY['slow', 'quick']) AS t",
+            http_receiver_port(http));
+        database_exec(fixture.admin, sql);
+        http_receiver_answer_next(http, &(struct http_answer){.is_held = true});
+        publish(fixture.admin, "slow", "k", "held");
+        http_receiver_wait(http, 1, DEADLINE_MS);
+        relay_reload(relay, config, fixture.relay, 50, http_receiver_port(http));
+        relay_wait_for_log(relay, "event=sink_changed", DEADLINE_MS);
+        publish(fixture.admin, "slow", "k", "behind");
+        publish(fixture.admin, "quick", "k", "other");
+        http_receiver_wait_for(http, "/quick", 1, DEADLINE_MS);
+        cr_expect_eq(http_receiver_count(http, "/slow"), 1);
+        http_receiver_release(http);
+        http_receiver_wait_for(http, "/slow", 2, DEADLINE_MS);
+        relay_wait_for_log(relay, "event=reloaded", DEADLINE_MS);
+        relay_stop(relay);
+
+        cr_expect_eq(http_receiver_n_requests(http), 3);
+        relay_destroy(relay);
+        http_receiver_destroy(http);
+        relay_fixture_end(&fixture);
+}
+
 #define HOOK                                                                                       \
         "postgres: {dsn: \"%s\"}\n"                                                                \
         "relay: {standby: 50ms}\n"                                                                 \
