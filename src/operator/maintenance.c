@@ -39,12 +39,14 @@
 
 #define CHECK_TYPES "SELECT courier.require_known_types($1::boolean)"
 
-/* synchronous_commit: a commit that waits for a standby keeps its locks, and those on partitions
- * keep readers of the log out. What a crash takes back is done again. */
+/* A commit that waits for a standby keeps its locks, and those on partitions keep readers of the
+ * log out. What a crash takes back is done again. */
+#define WAIT_FOR_NO_STANDBY "set_config('synchronous_commit', 'off', false)"
+
 static const struct pg_statement prepare_session = {
     .name = "prepare_session",
     .sql = "SELECT set_config('search_path', 'pg_catalog', false),"
-           " set_config('synchronous_commit', 'off', false),"
+           " " WAIT_FOR_NO_STANDBY ","
            " set_config('default_transaction_isolation', 'read committed', false),"
            " set_config('statement_timeout', '10min', false)",
 };
@@ -354,6 +356,8 @@ struct rows *maintenance_run_now(
         struct maintenance_params params;
         struct parameter parameters[2] = {0};
 
+        if (!blocking_conn_run(conn, "SELECT pg_catalog." WAIT_FOR_NO_STANDBY, error))
+                return NULL;
         set_params(&params, config);
         for (int i = 0; i < 2; i++)
                 parameters[i].value = params.values[i];

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "failover_rig.h"
 #include "support/http_receiver.h"
+#include "support/program.h"
 
 #include <criterion/criterion.h>
 #include <inttypes.h>
@@ -227,6 +228,23 @@ Test(failover, reads_on_while_the_standby_does_not_answer)
         relay_fixture_await(&stage.fixture, "events", 2);
         relay_stop(relay);
         stage_end(&stage, relay);
+}
+
+Test(failover, maintains_partitions_while_the_standby_does_not_answer)
+{
+        struct stage stage;
+        struct program_run run;
+
+        stage_begin(&stage, true);
+        postgres_stop_receiving(stage.standby);
+        database_exec(stage.fixture.admin, "SET synchronous_commit = local");
+        publish(stage.fixture.admin, "t", "k", "one");
+        run = program_run(NULL, "maintain", "--dsn", stage.fixture.dsn, NULL);
+
+        cr_expect_eq(run.code, 0, "%s", run.err);
+        cr_expect_eq(strncmp(run.out, "made ", 5), 0, "%s", run.out);
+        program_run_free(&run);
+        stage_end(&stage, NULL);
 }
 
 static void cancel_wait(struct stage *stage)
