@@ -173,15 +173,13 @@ static bool is_any_ailing(const struct dispatcher *dispatcher)
         return false;
 }
 
-/* How long events are overdue is known of the sink as a whole, so a relay that has some of its
- * shards cannot tell. */
 static bool is_stalled(const struct dispatcher *dispatcher, int64_t now_us)
 {
         const struct sink_telemetry *seen = dispatcher->seen;
         int64_t since_us = seen->last_delivery_us > seen->state_since_us ? seen->last_delivery_us
                                                                          : seen->state_since_us;
 
-        if (is_any_ailing(dispatcher) || shards_count_owned(dispatcher) < dispatcher->n_shards)
+        if (is_any_ailing(dispatcher))
                 return false;
         if (seen->state == SINK_STALLED)
                 return seen->last_delivery_us <= seen->state_since_us &&

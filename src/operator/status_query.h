@@ -15,7 +15,8 @@
  *        "maintenance", "doorbell"}]},
  *    "sinks": {NAME: {"topics": […] | null, "owner": {"pid", "application_name", "client"} | null,
  *      "shards": {"total", "wanted" | null: no change is under way, "owners": [{"relay" | null,
- *        "pid", "application_name", "client", "shards": [numbers]}], "unowned": [numbers],
+ *        "pid", "application_name", "client", "shards": [numbers], "overdue_age"}], "unowned":
+ *        [numbers],
  *        "otherwise": [{"relay", "shards"}: how many its configuration names]} | null: one,
  *      "backlog": {"events", "is_exact", "oldest_age", "overdue_age"},
  *      "retrying", "unfinished": parked without having failed, "blocked", "delayed", "dead",

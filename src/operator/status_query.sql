@@ -47,24 +47,6 @@ WITH RECURSIVE moment AS MATERIALIZED (
   WHERE is_relay AND cursor.lane <= 0
 ), owners AS MATERIALIZED (
   SELECT DISTINCT ON (sink) * FROM shard_owners ORDER BY sink, shard
-), shards AS MATERIALIZED (
-  -- Of sinks with several, and of those whose number is being changed or is another in some configuration.
-  SELECT noted.name AS sink, json_build_object(
-    'total', noted.shards, 'wanted', noted.shards_wanted,
-    'owners', (SELECT coalesce(json_agg(json_build_object('relay', relay, 'pid', pid,
-                 'application_name', application_name, 'client', client, 'shards', shards) ORDER BY shards[1]), '[]')
-               FROM (SELECT relay, pid, application_name, client, array_agg(shard ORDER BY shard) AS shards
-                     FROM shard_owners WHERE shard_owners.sink = noted.name
-                     GROUP BY relay, pid, application_name, client) AS each),
-    'unowned', (SELECT coalesce(json_agg(shard ORDER BY shard), '[]') FROM generate_series(0, noted.shards - 1) AS shard
-                WHERE shard NOT IN (SELECT s.shard FROM shard_owners AS s WHERE s.sink = noted.name)),
-    'otherwise', other.list) AS document
-  FROM courier.sink AS noted
-  CROSS JOIN LATERAL (
-    SELECT coalesce(json_agg(json_build_object('relay', members.name, 'shards', members.shards -> noted.name)
-                             ORDER BY members.name), '[]') AS list, count(*) AS n
-    FROM members WHERE members.shards ->> noted.name <> noted.shards::text) AS other
-  WHERE noted.shards > 1 OR noted.shards_wanted IS NOT NULL OR other.n > 0
 ), strangers AS (
   -- The doorbell's lock (0) every writer has for a moment, but none has it exclusively.
   SELECT pid, usename, application_name, backend_start, count(*) AS n,
@@ -216,6 +198,35 @@ WITH RECURSIVE moment AS MATERIALIZED (
                                AND is_troubled IS NOT TRUE) AS overdue,
          min(created_at) FILTER (WHERE state <> 'delayed' OR due_at <= (SELECT at FROM moment)) AS oldest
   FROM parked GROUP BY sink
+), shard_overdue AS MATERIALIZED (
+  SELECT sink, CASE WHEN lane <= 0 THEN greatest(-1 - lane, 0) ELSE lane % noted.shards END AS shard, min(since) AS since
+  FROM (SELECT sink, lane, overdue AS since FROM pieces
+        UNION ALL
+        SELECT sink, lane, due_at FROM parked
+        WHERE state <> 'blocked' AND due_at < (SELECT at FROM moment) AND is_troubled IS NOT TRUE) AS each
+  JOIN courier.sink AS noted ON noted.name = sink
+  GROUP BY 1, 2
+), shards AS MATERIALIZED (
+  -- Of sinks with several, and of those whose number is being changed or is another in some configuration.
+  SELECT noted.name AS sink, json_build_object(
+    'total', noted.shards, 'wanted', noted.shards_wanted,
+    'owners', (SELECT coalesce(json_agg(json_build_object('relay', relay, 'pid', pid,
+                 'application_name', application_name, 'client', client, 'shards', shards,
+                 'overdue_age', (SELECT greatest(0, coalesce(round(extract(epoch FROM moment.at - min(since))::numeric, 3), 0))
+                                 FROM shard_overdue AS o WHERE o.sink = noted.name AND o.shard = ANY (shards)))
+                 ORDER BY shards[1]), '[]')
+               FROM (SELECT relay, pid, application_name, client, array_agg(shard ORDER BY shard) AS shards
+                     FROM shard_owners WHERE shard_owners.sink = noted.name
+                     GROUP BY relay, pid, application_name, client) AS each),
+    'unowned', (SELECT coalesce(json_agg(shard ORDER BY shard), '[]') FROM generate_series(0, noted.shards - 1) AS shard
+                WHERE shard NOT IN (SELECT s.shard FROM shard_owners AS s WHERE s.sink = noted.name)),
+    'otherwise', other.list) AS document
+  FROM moment, courier.sink AS noted
+  CROSS JOIN LATERAL (
+    SELECT coalesce(json_agg(json_build_object('relay', members.name, 'shards', members.shards -> noted.name)
+                             ORDER BY members.name), '[]') AS list, count(*) AS n
+    FROM members WHERE members.shards ->> noted.name <> noted.shards::text) AS other
+  WHERE noted.shards > 1 OR noted.shards_wanted IS NOT NULL OR other.n > 0
 ), sink_rows AS (
   SELECT sinks.sink, json_build_object(
     'topics', sinks.topics,

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "log/log.h"
 #include "operator/operator_session.h"
+#include "outbox/outbox.h"
 #include "relay/reload.h"
 #include "telemetry/telemetry.h"
 
@@ -12,7 +13,8 @@
 #include <string.h>
 
 struct admin_backend {
-        struct telemetry *telemetry;      /* borrowed */
+        struct telemetry *telemetry; /* borrowed, as the next */
+        const struct outbox *outbox;
         struct operator_session *session; /* owned */
         struct admin *admin;              /* owned */
         struct list reloaders;            /* reloader::link */
@@ -115,6 +117,25 @@ static void log_foreign_locks(struct admin_backend *admin_backend, const json_t 
         admin_backend->foreign_pid = pid;
 }
 
+/* Of the shards that are ours; negative: not known. */
+static double find_overdue(const struct admin_backend *admin_backend, const json_t *sink)
+{
+        const json_t *shards = json_object_get(sink, "shards"), *owner;
+        const char *name = outbox_member(admin_backend->outbox);
+        size_t i;
+
+        if (!json_is_object(shards))
+                return json_number_value(
+                    json_object_get(json_object_get(sink, "backlog"), "overdue_age"));
+        json_array_foreach(json_object_get(shards, "owners"), i, owner)
+        {
+                const char *relay = json_string_value(json_object_get(owner, "relay"));
+                if (relay != NULL && strcmp(relay, name) == 0)
+                        return json_number_value(json_object_get(owner, "overdue_age"));
+        }
+        return -1;
+}
+
 /* Only the database knows how much waits. */
 static void on_status(void *owner, const json_t *status)
 {
@@ -131,7 +152,8 @@ static void on_status(void *owner, const json_t *status)
                         telemetry_set_backlog(sink,
                             json_integer_value(json_object_get(backlog, "events")),
                             json_number_value(json_object_get(backlog, "oldest_age")),
-                            json_number_value(json_object_get(backlog, "overdue_age")), now_us);
+                            find_overdue(admin_backend, json_object_get(sinks, sink->name)),
+                            now_us);
         }
         log_foreign_locks(admin_backend, status);
         /* A sink's state begins when telemetry finds it: now, and not at the next request. */
@@ -157,7 +179,7 @@ static bool on_login_refused(void *owner)
 }
 
 struct admin_backend *admin_backend_create(uv_loop_t *loop, const struct config *config,
-    const char *config_file, struct telemetry *telemetry,
+    const char *config_file, struct telemetry *telemetry, const struct outbox *outbox,
     const struct admin_backend_events *admin_backend_events, void *owner, struct error *error)
 {
         static const struct operator_session_events events = {.on_status = on_status,
@@ -166,6 +188,7 @@ struct admin_backend *admin_backend_create(uv_loop_t *loop, const struct config 
         struct admin_backend *admin_backend = xcalloc(1, sizeof *admin_backend);
 
         admin_backend->telemetry = telemetry;
+        admin_backend->outbox = outbox;
         admin_backend->events = *admin_backend_events;
         admin_backend->owner = owner;
         list_init(&admin_backend->reloaders);

@@ -12,6 +12,7 @@
 #include <uv.h>
 
 struct admin_backend;
+struct outbox;
 struct reload_result;
 struct telemetry;
 
@@ -24,8 +25,8 @@ struct admin_backend_events {
 
 /* NULL and *error if the endpoint cannot listen. config->admin is not NULL. */
 struct admin_backend *admin_backend_create(uv_loop_t *loop, const struct config *config,
-    const char *config_file, struct telemetry *telemetry, const struct admin_backend_events *events,
-    void *owner, struct error *error);
+    const char *config_file, struct telemetry *telemetry, const struct outbox *outbox,
+    const struct admin_backend_events *events, void *owner, struct error *error);
 
 /* Another configuration is in force: other tokens and hosts. Where it listens stays as it is. */
 void admin_backend_take_config(struct admin_backend *admin_backend, const struct config *config);

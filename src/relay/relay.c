@@ -177,7 +177,7 @@ static bool open_admin_backend(struct relay *relay, const struct config *config,
         if (config->admin == NULL || relay->once)
                 return true;
         *out_admin_backend = admin_backend_create(&relay->loop, config, relay->options->config_path,
-            relay->telemetry, &events, relay, error);
+            relay->telemetry, relay->outbox, &events, relay, error);
         return *out_admin_backend != NULL;
 }
 

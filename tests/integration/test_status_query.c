@@ -918,10 +918,44 @@ Test(look, says_who_has_which_shards_and_who_wants_another_number)
         database_exec(rig.owner, "UPDATE courier.sink SET shards_wanted = 4");
         expected =
             xasprintf("{\"total\":3,\"wanted\":4,\"owners\":[{\"relay\":\"a\",\"pid\":%d,"
-                      "\"application_name\":\"mine\",\"client\":\"unix socket\",\"shards\":[0,2]}],"
+                      "\"application_name\":\"mine\",\"client\":\"unix socket\",\"shards\":[0,2],"
+                      "\"overdue_age\":0}],"
                       "\"unowned\":[1],\"otherwise\":[{\"relay\":\"a\",\"shards\":2}]}",
                 PQbackendPID(member));
         expect_shards(expected);
         free(expected);
+        PQfinish(member);
+}
+
+static double overdue_of_first_owner(void)
+{
+        json_t *look = look_for(NULL);
+        json_t *shards = json_object_get(sink_of(look, "bus"), "shards");
+        const json_t *owner = json_array_get(json_object_get(shards, "owners"), 0);
+        double age_s = json_number_value(json_object_get(owner, "overdue_age"));
+
+        json_decref(look);
+        return age_s;
+}
+
+Test(look, says_for_how_long_events_wait_for_each_owner_of_shards)
+{
+        static const char insert[] = "INSERT INTO courier.outbox (topic, key, payload, created_at) "
+                                     "SELECT 't', n::text, '{}',"
+                                     " now() - interval '1 hour' FROM generate_series(1, 20) AS n"
+                                     " WHERE courier.shard_of(n::text, 3) = %d";
+        PGconn *member = database_connect(rig.dsn);
+        char sql[400];
+
+        database_exec(rig.owner, "SELECT courier.agree_shards('bus', 3, false, false, 'test')");
+        database_exec(member,
+            "SELECT courier.join_relays('a', 'host', '1', 1, '{\"bus\": 3}');"
+            "SELECT pg_advisory_lock(1668248946, lock_id) FROM courier.cursor WHERE lane = -1");
+        snprintf(sql, sizeof sql, insert, 1);
+        database_exec(rig.owner, sql);
+        cr_expect_eq(overdue_of_first_owner(), 0);
+        snprintf(sql, sizeof sql, insert, 0);
+        database_exec(rig.owner, sql);
+        cr_expect_geq(overdue_of_first_owner(), 3600);
         PQfinish(member);
 }
