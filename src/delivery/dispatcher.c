@@ -372,12 +372,12 @@ void dispatcher_control(struct dispatcher *dispatcher)
                 return;
         if (dispatcher->agreement_state == AGREEMENT_LATER)
                 set_agreement(dispatcher, AGREEMENT_NEEDED);
-        if (dispatcher->fanout != NULL) {
+        if (dispatcher->fanout != NULL)
                 fanout_control(dispatcher->fanout);
-                return;
-        }
-        list_for_each (link, &dispatcher->runners)
-                runner_ring_parked(runner_of(link));
+        if (dispatcher->reading != NULL)
+                reading_ring_parked(dispatcher->reading);
+        else
+                runner_ring_parked(dispatcher->shards[0].runner);
 }
 
 void dispatcher_retry_login(struct dispatcher *dispatcher)
@@ -438,7 +438,8 @@ bool dispatcher_is_caught_up(const struct dispatcher *dispatcher)
         int64_t now_ms = dispatcher_now_ms();
 
         if (!dispatcher_is_serving(dispatcher) ||
-            (dispatcher->fanout != NULL && !fanout_is_caught_up(dispatcher->fanout)))
+            (dispatcher->fanout != NULL && !fanout_is_caught_up(dispatcher->fanout)) ||
+            (dispatcher->reading != NULL && reading_is_looking(dispatcher->reading)))
                 return false;
         list_for_each (link, &dispatcher->runners)
                 if (!runner_is_caught_up(runner_of(link), now_ms))

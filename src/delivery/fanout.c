@@ -75,26 +75,9 @@ static void on_receivers(void *owner, const struct receiver_list *list)
         dispatcher_wake(fanout->dispatcher);
 }
 
-static void on_due(void *owner, const int32_t *lanes, size_t n_lanes)
-{
-        struct fanout *fanout = owner;
-        size_t i = 0;
-
-        fanout->is_looking = false;
-        list_for_each (link, &fanout->dispatcher->runners) {
-                struct runner *runner = runner_of_link(link);
-                while (i < n_lanes && lanes[i] < runner->lane_number)
-                        i++;
-                if (i < n_lanes && lanes[i] == runner->lane_number)
-                        runner_ring_parked(runner);
-        }
-        dispatcher_wake(fanout->dispatcher);
-}
-
 struct fanout *fanout_create(struct dispatcher *dispatcher)
 {
-        static const struct receiver_table_events table_events = {
-            .on_receivers = on_receivers, .on_due = on_due};
+        static const struct receiver_table_events table_events = {.on_receivers = on_receivers};
         struct fanout *fanout = xcalloc(1, sizeof *fanout);
 
         fanout->dispatcher = dispatcher;
@@ -138,7 +121,6 @@ void fanout_owned(struct fanout *fanout)
 void fanout_session_down(struct fanout *fanout)
 {
         fanout->is_current = false;
-        fanout->is_looking = false;
         receiver_table_session_down(fanout->table);
 }
 
@@ -147,8 +129,6 @@ void fanout_control(struct fanout *fanout)
         if (shards_count_owned(fanout->dispatcher) == 0)
                 return;
         receiver_table_read(fanout->table);
-        receiver_table_read_due(fanout->table);
-        fanout->is_looking = true;
 }
 
 /* The owner lane's cursor shows how far the log has been read for any receiver. */
@@ -203,5 +183,5 @@ bool fanout_is_idle(const struct fanout *fanout)
 
 bool fanout_is_caught_up(const struct fanout *fanout)
 {
-        return fanout->is_current && !fanout->is_looking;
+        return fanout->is_current;
 }

@@ -15,7 +15,6 @@ struct fanout {
         struct dispatcher *dispatcher; /* borrowed */
         struct receiver_table *table;  /* owned */
         bool is_current;               /* the receivers have been read since shards were taken */
-        bool is_looking;               /* for lanes with something parked that is due */
 };
 
 struct fanout *fanout_create(struct dispatcher *dispatcher);
@@ -25,7 +24,7 @@ void fanout_destroy(struct fanout *fanout); /* its runners are gone */
 void fanout_owned(struct fanout *fanout);
 void fanout_session_down(struct fanout *fanout);
 
-/* What is parked, or the receivers, may have been changed by hand. */
+/* The receivers may have been changed by hand. */
 void fanout_control(struct fanout *fanout);
 
 /* Before a runner is pumped: claims its lane, if its shard is ours and that is not. False: its

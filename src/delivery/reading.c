@@ -17,6 +17,8 @@ struct reading {
         struct page_cache *page_cache; /* owned */
         struct page_waiter **waiters;  /* owned; of all lanes that may ask */
         struct timer *due;             /* page_cache_next_due() */
+        bool is_looking;               /* for lanes with something parked that is due */
+        bool looks_again;              /* something may have changed since it was asked */
 };
 
 static struct runner *runner_of(struct page_waiter *waiter)
@@ -73,6 +75,34 @@ static void on_due(void *owner)
         dispatcher_wake(reading->dispatcher);
 }
 
+static int32_t lane_of(const struct runner *runner)
+{
+        return runner->receiver != NULL ? runner->lane_number : -1 - (int32_t)runner->shard->number;
+}
+
+static int compare_lanes(const void *a, const void *b)
+{
+        const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+
+        return (x > y) - (x < y);
+}
+
+static void on_due_lanes(void *owner, const int32_t *lanes, size_t n_lanes)
+{
+        struct reading *reading = owner;
+
+        reading->is_looking = false;
+        if (reading->looks_again)
+                reading_ring_parked(reading);
+        list_for_each (link, &reading->dispatcher->runners) {
+                struct runner *runner = list_owner(link, struct runner, link);
+                const int32_t lane = lane_of(runner);
+                if (bsearch(&lane, lanes, n_lanes, sizeof *lanes, compare_lanes) != NULL)
+                        runner_ring_parked(runner);
+        }
+        dispatcher_wake(reading->dispatcher); /* it may be idle now */
+}
+
 /* The shards of a sink take much, receivers little. */
 static struct page_cache_settings cache_settings(const struct dispatcher *dispatcher)
 {
@@ -91,7 +121,7 @@ static struct page_cache_settings cache_settings(const struct dispatcher *dispat
 struct reading *reading_create(struct dispatcher *dispatcher)
 {
         static const struct lane_store_events store_events = {
-            .on_page = on_page, .on_page_failed = on_page_failed};
+            .on_page = on_page, .on_page_failed = on_page_failed, .on_due = on_due_lanes};
         static const struct page_cache_events of_receivers = {
             .on_view = on_view, .on_failed = on_view_failed, .takes = receiver_takes};
         static const struct page_cache_events of_shards = {
@@ -173,6 +203,23 @@ void reading_ring(struct reading *reading)
         dispatcher_wake(reading->dispatcher);
 }
 
+void reading_ring_parked(struct reading *reading)
+{
+        const struct dispatcher *dispatcher = reading->dispatcher;
+
+        reading->looks_again = reading->is_looking;
+        if (reading->is_looking || !dispatcher->set->is_session_up ||
+            shards_count_owned(dispatcher) == 0)
+                return;
+        reading->is_looking = true;
+        lane_store_read_due(reading->store);
+}
+
+bool reading_is_looking(const struct reading *reading)
+{
+        return reading->is_looking;
+}
+
 void reading_ask(struct runner *runner, struct page_request *request)
 {
         page_cache_ask(runner->dispatcher->page_cache, &runner->waiter, request);
@@ -197,10 +244,11 @@ void reading_serve(struct reading *reading, int64_t now_ms)
 
 bool reading_is_idle(const struct reading *reading)
 {
-        return page_cache_is_idle(reading->page_cache);
+        return page_cache_is_idle(reading->page_cache) && !reading->is_looking;
 }
 
 void reading_reset(struct reading *reading)
 {
+        reading->is_looking = reading->looks_again = false;
         page_cache_reset(reading->page_cache);
 }

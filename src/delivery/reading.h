@@ -1,6 +1,7 @@
 /*
  * How the lanes of a sink that has several read the log: through one page cache, by a store that is
- * no lane's. The lanes are those of its shards, or of its receivers.
+ * no lane's. The lanes are those of its shards, or of its receivers. Before they look for what is
+ * parked, one look for all of them says which have something that is due.
  */
 #pragma once
 
@@ -25,6 +26,10 @@ void reading_leave_out(struct reading *reading, const char *newest_end);
 /* There may be something new in the outbox, or a lane was taken. */
 void reading_ring(struct reading *reading);
 
+/* What is parked may have been changed by hand. */
+void reading_ring_parked(struct reading *reading);
+bool reading_is_looking(const struct reading *reading); /* for lanes to ring */
+
 /* runner_ops::read */
 void reading_ask(struct runner *runner, struct page_request *request);
 
@@ -34,7 +39,7 @@ struct frame *reading_newest(const struct reading *reading);
 /* After the runners were pumped: reads what they asked for together. */
 void reading_serve(struct reading *reading, int64_t now_ms);
 
-/* No page is being read. */
+/* Nothing is being read. */
 bool reading_is_idle(const struct reading *reading);
 
 /* The session is lost. */

@@ -187,6 +187,7 @@ static void prepare_statements(struct outbox *outbox)
                 pg_conn_prepare(outbox->conn, &claim_statements[i]);
         pg_conn_prepare(outbox->conn, &next_id_statement);
         pg_conn_prepare(outbox->conn, &parked_statement);
+        pg_conn_prepare(outbox->conn, &due_lanes_statement);
         for (unsigned i = 0; i < n_settle_statements; i++)
                 pg_conn_prepare(outbox->conn, &settle_statements[i]);
         pg_conn_prepare(outbox->conn, &settle_one_statement);

@@ -1,6 +1,7 @@
 /*
  * Claiming parked deliveries: the statement in parked.sql, and its rows. They
- * point into the result, which lives as long as the batch.
+ * point into the result, which lives as long as the batch. And which lanes of a
+ * sink have something to claim: one look for all of them.
  */
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -12,9 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern const char parked_sql[]; /* parked.sql, embedded at build time */
+/* Of the .sql files beside this one, embedded at build time. */
+extern const char parked_sql[];
+extern const char read_due_lanes_sql[];
 
 const struct pg_statement parked_statement = {.name = "parked", .sql = parked_sql, .n_params = 7};
+const struct pg_statement due_lanes_statement = {
+    .name = "read_due_lanes", .sql = read_due_lanes_sql, .n_params = 1};
 
 /* The states of a parked delivery and the reasons of a dead letter, as their tables' constraints
  * list them. */
@@ -139,4 +144,23 @@ void lane_store_read_parked(struct lane_store *store, const struct parked_reques
             true, on_parked_read, store);
         array_deinit(&keys);
         array_deinit(&claimed);
+}
+
+static void on_due_read(void *owner, PGresult *result)
+{
+        struct lane_store *store = owner;
+        size_t n = (size_t)PQntuples(result);
+        int32_t *lanes = xcalloc(n + 1, sizeof *lanes);
+
+        for (size_t i = 0; i < n; i++)
+                lanes[i] = (int32_t)strtol(PQgetvalue(result, (int)i, 0), NULL, 10);
+        store->events.on_due(store->owner, lanes, n);
+        free(lanes);
+        PQclear(result);
+}
+
+void lane_store_read_due(struct lane_store *store)
+{
+        pg_conn_execute(
+            store->outbox->conn, &due_lanes_statement, &store->sink, false, on_due_read, store);
 }

@@ -1,4 +1,4 @@
--- The lanes of a sink that have something parked which is due (used by src/outbox/receiver.c).
+-- The lanes of a sink that have something parked which is due (used by src/outbox/parked.c).
 --
 -- $1 sink
 --

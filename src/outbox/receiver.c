@@ -146,19 +146,10 @@ void receiver_unref(struct receiver *receiver)
 /* Whenever the receivers may have changed a digest of them is read, and the receivers only if it
  * differs. */
 
-enum {
-        READ_RECEIVERS,
-        READ_DUE,
-        NOTE_FAILING,
-        NOTE_RECOVERED,
-        DISABLE,
-        FORGET_PARKED,
-        FORGET_CURSORS
-};
+enum { READ_RECEIVERS, NOTE_FAILING, NOTE_RECOVERED, DISABLE, FORGET_PARKED, FORGET_CURSORS };
 
-/* Of the .sql files beside this one, embedded at build time. */
+/* Of the .sql file beside this one, embedded at build time. */
 extern const char read_receivers_sql[];
-extern const char read_due_lanes_sql[];
 
 /* A lane that no runner serves, of a receiver in a shard that is ours. */
 #define IS_OURS                                                                                    \
@@ -167,7 +158,6 @@ extern const char read_due_lanes_sql[];
 
 const struct pg_statement receiver_statements[] = {
     [READ_RECEIVERS] = {.name = "read_receivers", .n_params = 2, .sql = read_receivers_sql},
-    [READ_DUE] = {.name = "read_due_lanes", .n_params = 1, .sql = read_due_lanes_sql},
     [NOTE_FAILING] = {.name = "note_receiver_failing",
         .n_params = 3,
         .sql = "SELECT courier.note_receiver_failing($1::integer,"
@@ -195,7 +185,7 @@ struct receiver_table {
         struct receiver_table_events events;
         void *owner;  /* borrowed */
         char *digest; /* owned; of the last answer, NULL: none in this session */
-        bool is_reading, is_reading_due;
+        bool is_reading;
         bool is_changed;    /* a notification came while they were being read */
         bool is_digest_old; /* then all are to be read, whether they have changed or not */
 };
@@ -231,7 +221,6 @@ void receiver_table_session_down(struct receiver_table *table)
         forget_digest(table);
         table->is_digest_old = false;
         table->is_reading = false;
-        table->is_reading_due = false;
         table->is_changed = false;
 }
 
@@ -299,31 +288,9 @@ void receiver_table_read_anew(struct receiver_table *table)
         receiver_table_read(table);
 }
 
-static void on_due_read(void *owner, PGresult *result)
-{
-        struct receiver_table *table = owner;
-        size_t n = (size_t)PQntuples(result);
-        int32_t *lanes = xcalloc(n + 1, sizeof *lanes);
-
-        table->is_reading_due = false;
-        for (size_t i = 0; i < n; i++)
-                lanes[i] = (int32_t)strtol(PQgetvalue(result, (int)i, 0), NULL, 10);
-        table->events.on_due(table->owner, lanes, n);
-        free(lanes);
-        PQclear(result);
-}
-
-void receiver_table_read_due(struct receiver_table *table)
-{
-        if (table->is_reading_due || !pg_conn_is_ready(table->outbox->conn))
-                return;
-        table->is_reading_due = true;
-        execute(table, READ_DUE, &table->sink, on_due_read);
-}
-
 bool receiver_table_is_idle(const struct receiver_table *table)
 {
-        return !table->is_reading && !table->is_reading_due;
+        return !table->is_reading;
 }
 
 /* What the relay finds out is lost with the session; the next attempt finds it out again. */

@@ -50,16 +50,14 @@ struct receiver *receiver_read(int32_t id, int64_t version, const char *row);
 struct receiver *receiver_ref(const struct receiver *receiver);
 void receiver_unref(struct receiver *receiver); /* NULL is allowed; clears secrets */
 
-/* The receivers of one sink, which of their lanes have something parked that is due, and what the
- * relay finds out about them. On the `work` session; answers come from the loop. */
+/* The receivers of one sink, and what the relay finds out about them. On the `work` session;
+ * answers come from the loop. */
 struct receiver_table;
 
 struct receiver_table_events {
         /* All receivers there are, if anything about them has changed since the last answer; else
          * NULL. To keep one, take it out of the list by receiver_ref(). */
         void (*on_receivers)(void *owner, const struct receiver_list *list);
-        /* The lanes with parked deliveries that are due. Borrowed. */
-        void (*on_due)(void *owner, const int32_t *lanes, size_t n_lanes);
 };
 
 /* `sink` is borrowed for their life. */
@@ -74,9 +72,6 @@ void receiver_table_read(struct receiver_table *table);
 
 /* The same, and the answer has the receivers, although they may not have changed. */
 void receiver_table_read_anew(struct receiver_table *table);
-
-/* Answered by on_due, likewise. */
-void receiver_table_read_due(struct receiver_table *table);
 
 /* No answer is on its way any more, and what was read may be out of date. */
 void receiver_table_session_down(struct receiver_table *table);

@@ -106,6 +106,7 @@ extern const struct pg_statement claim_statements[];
 extern const unsigned n_claim_statements;
 extern const struct pg_statement next_id_statement;
 extern const struct pg_statement parked_statement;
+extern const struct pg_statement due_lanes_statement;
 extern const struct pg_statement receiver_statements[];
 extern const unsigned n_receiver_statements;
 extern const struct pg_statement settle_one_statement;

@@ -1,6 +1,7 @@
 /* A sink with several shards: each has a lock, a cursor and a window of its own, one relay may own
  * some of them and another the others, and their number may change. */
 #include "support/http_receiver.h"
+#include "support/program.h"
 #include "support/relay_fixture.h"
 
 #include <criterion/criterion.h>
@@ -306,7 +307,7 @@ Test(shards, of_receivers_are_replaced_one_by_one)
 
 #define HOOK                                                                                       \
         "postgres: {dsn: \"%s\"}\n"                                                                \
-        "relay: {standby: 50ms}\n"                                                                 \
+        "relay: {standby: 50ms, sweep: 1h}\n"                                                      \
         "sinks:\n"                                                                                 \
         "  - {name: bus, topics: [\"**\"], start: beginning, shards: %u, max_in_flight: %u,\n"     \
         "     http: {url: \"http://127.0.0.1:%u/\", timeout: 60s}}\n"
@@ -362,6 +363,38 @@ static void publish_to_shard(struct relay_fixture *fixture, unsigned shard, cons
             " FROM generate_series(1, 99) AS n WHERE courier.shard_of(n::text, 4) = %u))",
             text, shard);
         database_exec(fixture->admin, sql);
+}
+
+/* What operators put back into a shard is delivered at once. */
+Test(shards, deliver_what_is_redriven)
+{
+        struct relay_fixture fixture;
+        struct http_receiver *http = http_receiver_start(NULL, NULL);
+        struct relay_process *relay;
+        struct program_run run;
+
+        relay_fixture_begin(&fixture, postgres_shared());
+        relay = start_hook(&fixture, http, 4);
+        await_shards(&fixture, 4);
+        for (unsigned shard = 0; shard < 4; shard++) {
+                http_receiver_answer_next(
+                    http, &(struct http_answer){
+                              .status = 422, .headers = {"webhook-delivery: abort-message"}});
+                publish_to_shard(&fixture, shard, "refused");
+                http_receiver_wait(http, shard + 1, DEADLINE_MS);
+        }
+        await_in_database(
+            fixture.admin, "SELECT count(*) = 4 FROM courier.dead_letter", "they are given up");
+        run = program_run(NULL, "dead", "redrive", "--all", "--yes", "--dsn", fixture.dsn, NULL);
+        cr_expect_eq(run.code, 0, "%s", run.err);
+        program_run_free(&run);
+        http_receiver_wait(http, 8, DEADLINE_MS);
+        relay_stop(relay);
+
+        cr_expect_eq(http_receiver_n_requests(http), 8);
+        relay_destroy(relay);
+        http_receiver_destroy(http);
+        relay_fixture_end(&fixture);
 }
 
 /* A reload replaces the sink; its other shards do not wait for the attempt that hangs in one. */
