@@ -82,8 +82,9 @@ def await_true(condition, what, interval_s=0.02, deadline_s=DEADLINE_S):
 class Relay:
     """A running relay; use it with `with`."""
 
-    def __init__(self, rig, name, sinks, log_level="info", n_lanes=None, environment=None, settings=""):
-        self.log_path = f"{rig.folder}/{name}.log"
+    def __init__(self, rig, name, sinks, log_level="info", n_lanes=None, environment=None, settings="",
+                 stdout=None):
+        self.name, self.log_path = name, f"{rig.folder}/{name}.log"
         config = (f'postgres: {{ dsn: "{rig.dsn("pgcourier")} application_name={name}" }}\n'
                   f'relay: {{ name: {name}, modules: "{rig.folder}/modules" }}\n{settings}'
                   "sinks:\n" + "".join(f"  - {sink}\n" for sink in sinks))
@@ -94,7 +95,7 @@ class Relay:
             self.started_us = time.time_ns() // 1000
             self.process = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", f"{rig.folder}/pgcourier", "run", "-c",
-                 f"{rig.folder}/{name}.yaml", "--log-level", log_level], stderr=log,
+                 f"{rig.folder}/{name}.yaml", "--log-level", log_level], stdout=stdout, stderr=log,
                 env={**os.environ, **(environment or {})})
         self.pid = self.process.pid
 
@@ -247,8 +248,8 @@ class Rig:
         self.sql(f"ALTER SYSTEM SET autovacuum = {value}")
         self.sql("SELECT pg_reload_conf()")
 
-    def relay(self, name, sinks, log_level="info", n_lanes=None, environment=None, settings=""):
-        return Relay(self, name, sinks, log_level, n_lanes, environment, settings)
+    def relay(self, name, sinks, **options):
+        return Relay(self, name, sinks, **options)
 
     def receiver(self, delay_ms=0, tls=False):
         return Receiver(self, delay_ms, tls)

@@ -31,8 +31,8 @@ class NullCount:
 
     SHARED = struct.Struct("=QqQ")
 
-    def __init__(self, rig):
-        self.path = f"{rig.folder}/null_count"
+    def __init__(self, rig, name="null_count"):
+        self.path = f"{rig.folder}/{name}"
         with open(self.path, "wb") as file:
             file.write(bytes(self.SHARED.size))
 

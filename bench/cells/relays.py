@@ -30,19 +30,20 @@ def sink(receiver, concurrency=CONCURRENCY):
 def owned(rig):
     """How many shards each relay has."""
     return [n for n, in rig.sql(
-        "SELECT count(*) FROM courier.cursor JOIN courier.relay_lock USING (lock_id)"
-        " WHERE sink = 'hooks' GROUP BY pid")]
+        "SELECT count(*) FROM courier.cursor JOIN courier.relay_lock USING (lock_id) GROUP BY pid")]
 
 
-def await_spread(rig, n_relays):
-    await_true(lambda: sorted(owned(rig)) == [SHARDS // n_relays] * n_relays,
+def await_spread(rig, n_relays, n_shards=SHARDS):
+    await_true(lambda: sorted(owned(rig)) == [n_shards // n_relays] * n_relays,
                f"even spread over {n_relays} relays")
 
 
 class Relays:
-    def __init__(self, rig, n_relays, receiver, concurrency=CONCURRENCY):
+    """Running relays with the same sinks, whose shards are spread evenly; use it with `with`."""
+
+    def __init__(self, rig, n_relays, sinks, n_shards=SHARDS):
         self.rig, self.n_relays = rig, n_relays
-        self.sinks = [sink(receiver, concurrency)]
+        self.sinks, self.n_shards = sinks, n_shards
         self.relays = []
 
     def start(self, number):
@@ -50,7 +51,7 @@ class Relays:
 
     def __enter__(self):
         self.relays = [self.start(number) for number in range(self.n_relays)]
-        await_spread(self.rig, self.n_relays)
+        await_spread(self.rig, self.n_relays, self.n_shards)
         return self
 
     def restart(self, number):
@@ -58,7 +59,7 @@ class Relays:
         if self.relays[number].process.wait(timeout=60) != 0:
             raise RuntimeError("a relay did not end well")
         self.relays[number] = self.start(number)
-        await_spread(self.rig, self.n_relays)
+        await_spread(self.rig, self.n_relays, self.n_shards)
 
     def __exit__(self, *_):
         for relay in self.relays:
@@ -76,7 +77,7 @@ def backends(rig):
 
 def rate(rig, receiver, n_relays):
     rig.forget()
-    with Relays(rig, n_relays, receiver):
+    with Relays(rig, n_relays, [sink(receiver)]):
         first, began = receiver.count(), time.monotonic()
         time.sleep(SECONDS)
         per_s = (receiver.count() - first) / (time.monotonic() - began)
@@ -110,7 +111,7 @@ def linear(rig):
 def idle_cost(rig, receiver, n_relays):
     watcher = rig.watcher()
     rig.forget()
-    with Relays(rig, n_relays, receiver) as relays:
+    with Relays(rig, n_relays, [sink(receiver)]) as relays:
         time.sleep(2)
         pids = [relay.pid for relay in relays.relays]
         before = [transactions(watcher), sum(map(cpu_s, backends(rig))), sum(map(cpu_s, pids))]
@@ -142,7 +143,7 @@ def takeovers(rig):
     """Kills one relay after another: how long until others have its shards."""
     took_ms = []
     empty(rig)
-    with rig.receiver() as receiver, Relays(rig, 4, receiver) as relays:
+    with rig.receiver() as receiver, Relays(rig, 4, [sink(receiver)]) as relays:
         for number in range(4):
             progress(f"kill {number + 1} of 4")
             began = time.monotonic()
@@ -178,7 +179,7 @@ def out_of_order(requests):
 def restarts(rig):
     empty(rig)
     rig.forget()
-    with rig.receiver() as receiver, Relays(rig, N_RESTARTED, receiver, 64) as relays:
+    with rig.receiver() as receiver, Relays(rig, N_RESTARTED, [sink(receiver, 64)]) as relays:
         program = publisher(rig, "app", OUR_INSERT, PER_SECOND, N_RESTARTED * PER_RELAY_S, CONNECTIONS)
         began = time.monotonic()
         for number in range(N_RESTARTED):
