@@ -9,6 +9,7 @@ import pathlib
 import re
 import textwrap
 
+from model import KINDS, PUBLISHED, SHARDS, Load, Model, Sink
 from table import HOLDS
 
 UNITS = {"per s": "/s", "events/s": "/s", "us each": " µs", "us": " µs", "ratio": ""}
@@ -518,7 +519,115 @@ def targets(f):
     return rows_of(["", "target", "measured", ""], rows)
 
 
-TABLES = {"targets": targets, "drain": drain, "cost": cost, "latency": latency, "latency cpu": latency_cpu,
+# ---- docs/scaling.md ----------------------------------------------------------------------------
+
+def model_of(f):
+    return Model(lambda name: f.one("scaling", name)["median"], lambda name: f.one("relays", name)["median"])
+
+
+def constants(f):
+    m = model_of(f)
+    published = [("publish", "an event in a transaction of its own", "own"),
+                 ("", "an INSERT more in a transaction that writes anyway", "added"),
+                 ("", "one of 100 rows in an INSERT", "bulk")]
+    return rows_of(["", "constant", "CPU of PostgreSQL", "WAL"], [
+        *([name, what, f"{digits(m.publish_us[how])} µs", f"{digits(m.publish_wal[how])} bytes"]
+          for name, what, how in published),
+        ["read", "an event, for each sink that reads it; pages full", f"{digits(m.read_us)} µs",
+         f.value("scaling", "backlog, 1 shard: WAL", " bytes")],
+        ["shard", "the same, for each further shard of the sink that the relay owns", f"{digits(m.shard_us)} µs",
+         f"{digits(m.shard_wal)} bytes"],
+        ["past", "an event that a relay reads past, because another relay owns its shard",
+         f"{digits(m.skip_us)} µs", ""],
+        ["awake", "each relay and sink, from some 150 events a second on", f"{digits(m.awake_cores)} cores", ""],
+        ["idle", "each further relay, at any rate", f"{digits(m.idle_cores)} cores", ""],
+        ["disk", "an event in the outbox, with its indexes", f"{digits(m.disk)} bytes", ""]])
+
+
+def carries(f):
+    """What half of so many cores publish."""
+    m, cores = model_of(f), 16
+    names = {"own": "each in a transaction of its own", "added": "added to transactions that write anyway",
+             "bulk": "100 in an INSERT"}
+    rows = []
+    for how, name in names.items():
+        per_s = round(cores / 2 * 1e6 / m.publish_us[how], -2 if how != "bulk" else -4)
+        rows.append([name, f"{per_s:,.0f}/s", f"{size(per_s * m.publish_wal[how])}/s",
+                     size(per_s * m.disk * 86400)])
+    return rows_of([f"half of {cores} cores publish", "events", "WAL", "outbox, a day"], rows)
+
+
+def steady(f):
+    shapes = ["1 shard", "8 shards", f"{SHARDS} shards", "2 sinks", f"{SHARDS} shards, 2 relays",
+              f"{SHARDS} shards, 4 relays"]
+
+    def cell(load, shape, what, unit):
+        name = f"{load}, {shape}: {what}"
+        return f.value("scaling", name, unit) if name in f.names("scaling") else ""
+
+    whats = (("CPU of the backends", " µs"), ("CPU of the relay", " µs"), ("WAL", " bytes"))
+    return rows_of(["for each event and sink: CPU of PostgreSQL, of the relays, WAL", "1,000/s, one in a transaction",
+                    "10,000/s, ten in a transaction", "a backlog"],
+                   [[shape, *(", ".join(filter(None, (cell(load, shape, *what) for what in whats)))
+                              for load in ("1,000/s", "10,000/s in tens", "backlog"))] for shape in shapes])
+
+
+def of_kinds(f):
+    m = model_of(f)
+    return rows_of(["kind", "CPU of the relay for each event", "one core is busy with"], [
+        [f"`{kind}`", f.spread("scaling", f"backlog to {kind}: CPU of the relay"),
+         f"{digits(round(1e6 / m.relay_us[kind], -2))}/s"] for kind in KINDS])
+
+
+LOADS = [("1,000", 1, Load(1_000, "added", (Sink("redis", 1), Sink("http", 1)), 1, 1, 168)),
+         ("50,000", 1, Load(50_000, "added", (Sink("kafka", 1), Sink("http", 0.05)), 2, 8, 6)),
+         ("1,000,000", 20, Load(50_000, "bulk", (Sink("kafka", 1),), 2, 8, 1))]
+
+
+def size(n_bytes):
+    for power, unit in ((4, "TB"), (3, "GB"), (2, "MB")):
+        if n_bytes >= 1000 ** power:
+            return f"{digits(n_bytes / 1000 ** power)} {unit}"
+    return f"{digits(n_bytes / 1000)} kB"
+
+
+def examples(f):
+    m = model_of(f)
+
+    def row(name, cell):
+        return [name, *(cell(load) for _, _, load in LOADS)]
+
+    def times(load, factor, unit, cores):
+        return f"{load.per_s:,} × {factor} {unit} = {digits(cores)}"
+
+    def in_all(cell):
+        return [cell(n, load) for _, n, load in LOADS]
+
+    return rows_of(["of one database", *(f"{rate}/s" for rate, _, _ in LOADS)], [
+        row("events a second", lambda load: f"{load.per_s:,}"),
+        row("publishing, cores", lambda load: times(
+            load, digits(m.publish_us[load.published]), "µs", m.publishing(load))),
+        row("reading, cores", lambda load: times(
+            load, f"{len(load.sinks)} × {digits(m.read_each_us(load))}", "µs", m.reading(load))),
+        row("awake relays, cores", lambda load: f"{load.relays} × {len(load.sinks)} × {digits(m.awake_cores)}"
+                                                f" = {digits(m.awake(load))}"),
+        row("**PostgreSQL, cores**", lambda load: f"**{digits(m.database(load))}**"),
+        row("delivering, cores", lambda load: " + ".join(
+            f"{load.per_s * sink.share:,.0f} × {digits(m.relay_us[sink.kind])} µs" for sink in load.sinks)
+            + f" = {digits(m.delivering(load))}"),
+        row("**all relays, cores**", lambda load: f"**{digits(m.relays(load))}**"),
+        row("WAL", lambda load: f"{size(m.wal_bytes(load))}/s"),
+        row("outbox", lambda load: f"{size(m.disk_bytes(load))} for {load.retention_h} h"),
+        row("relays; shards of a sink", lambda load: f"{load.relays}; {load.shards}"),
+        row("connections of the relays", lambda load: f"{load.relays} × 3 = {load.relays * 3}"),
+        ["databases", *in_all(lambda n, load: str(n))],
+        ["cores of all databases; of all relays", *in_all(
+            lambda n, load: f"{digits(n * m.database(load))}; {digits(n * m.relays(load))}")],
+        ["WAL of all databases", *in_all(lambda n, load: f"{size(n * m.wal_bytes(load))}/s")]])
+
+
+TABLES = {"constants": constants, "carries": carries, "steady": steady, "kinds of sinks": of_kinds, "examples": examples,
+          "targets": targets, "drain": drain, "cost": cost, "latency": latency, "latency cpu": latency_cpu,
           "looks": looks, "writers": writers, "partitions": partitions, "once": once, "peers": peers,
           "peers cost": peers_cost, "webhooks": webhooks, "footprint": footprint, "growth": growth,
           "troubled": troubled, "relays": relays, "fanout": fanout, "delay": delay, "taps": taps_single, "taps bulk": taps_bulk,
