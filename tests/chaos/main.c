@@ -176,7 +176,7 @@ static void await_end(struct relay_slot *slot)
         }
 }
 
-/* Stops both; then one runs for a moment more: if all was settled, nothing arrives again. */
+/* Stops all; then one runs for a moment more: if all was settled, nothing arrives again. */
 static void stop_relays(struct run *run)
 {
         for (int i = 0; i < N_RELAYS; i++)

@@ -1,6 +1,7 @@
 #include "chaos/passwords.h"
 
 #include "base/alloc.h"
+#include "chaos/relays.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,7 +66,7 @@ void passwords_begin(struct passwords *passwords, const struct postgres *postgre
 {
         char *path = xasprintf("%s/data/pg_hba.conf", postgres->folder);
         char *others = read_file(path);
-        char *all = xasprintf("host all relay_a,relay_b 127.0.0.1/32 scram-sha-256\n%s", others);
+        char *all = xasprintf("host all +courier_relay 127.0.0.1/32 scram-sha-256\n%s", others);
         PGconn *admin = database_connect(dsn);
 
         passwords->dsn = dsn;
@@ -92,9 +93,9 @@ bool passwords_change_postgres(const struct passwords *passwords)
         PGconn *admin = PQconnectdb(passwords->dsn);
         bool is_done = PQstatus(admin) == CONNECTION_OK;
 
-        for (int i = 0; i < 2 && is_done; i++) {
-                char *sql = xasprintf("ALTER ROLE %s PASSWORD '%s'", i == 0 ? "relay_a" : "relay_b",
-                    passwords->postgres.next);
+        for (int i = 0; i < N_RELAYS && is_done; i++) {
+                char *sql = xasprintf(
+                    "ALTER ROLE %s PASSWORD '%s'", relay_roles[i], passwords->postgres.next);
                 PGresult *result = PQexec(admin, sql);
                 is_done = PQresultStatus(result) == PGRES_COMMAND_OK;
                 PQclear(result);

@@ -24,7 +24,7 @@ struct passwords {
 /* Before Redis is started, with redis_options; `folder` is the servers' own as well. */
 void passwords_init(struct passwords *passwords, const char *folder);
 
-/* When both servers run: relay_a and relay_b have to log in by 127.0.0.1 from now on. */
+/* When both servers run: the relays have to log in by 127.0.0.1 from now on. */
 void passwords_begin(struct passwords *passwords, const struct postgres *postgres, const char *dsn,
     struct redis_server *redis);
 void passwords_deinit(struct passwords *passwords);

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-enum { N_RELAYS = 2, N_HOOKS = 4, N_LINKS = 9 };
+enum { N_HOOKS = 4, N_LINKS = 9 };
 
 /* So long before the end: what befalls relays and the world has taken its course before the last
  * passwords, and relays that were down run again. */
@@ -46,7 +46,7 @@ static const struct kind {
     [STEP_RELAY_STOP] = {"relay stopped", RESOURCE_RELAY, N_RELAYS, 0, 0, 0},
     [STEP_RELAY_RELOAD] = {"relay reconfigured", RESOURCE_RELAY, N_RELAYS, 0, 300, 1500},
     [STEP_RELAY_FREEZE] = {"relay frozen", RESOURCE_RELAY, N_RELAYS, 0, 800, 2500},
-    [STEP_RELAYS_AWAY] = {"both relays away", RESOURCE_RELAY, 1, 0, 1500, 2500},
+    [STEP_RELAYS_AWAY] = {"all relays away", RESOURCE_RELAY, 1, 0, 1500, 2500},
     [STEP_PG_RESTART_FAST] = {"PostgreSQL restarted", RESOURCE_PG, 1, 3, 0, 600},
     [STEP_PG_RESTART_IMMEDIATE] = {"PostgreSQL stopped immediately", RESOURCE_PG, 1, 3, 0, 600},
     [STEP_PG_KILL] = {"PostgreSQL killed", RESOURCE_PG, 1, 3, 0, 600},
@@ -213,7 +213,7 @@ static void plan_customer(struct chaos_plan *plan, uint64_t *random)
                          between(random, 1500, 6000);
 }
 
-/* Both relays are running, and nothing but themselves brings them back. */
+/* All relays are running, and nothing but themselves brings them back. */
 static void plan_end(struct chaos_plan *plan, uint64_t *random)
 {
         append(plan, random, plan->end_ms - 1500, STEP_REDIS_PASSWORD);

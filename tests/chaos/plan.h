@@ -8,12 +8,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { N_RELAYS = 4 };
+
 enum step_kind {
         STEP_RELAY_KILL,
         STEP_RELAY_STOP,   /* SIGTERM */
         STEP_RELAY_RELOAD, /* SIGHUP, with other settings for a while */
         STEP_RELAY_FREEZE,
-        STEP_RELAYS_AWAY, /* both stopped for a while */
+        STEP_RELAYS_AWAY, /* all stopped for a while */
         STEP_PG_RESTART_FAST,
         STEP_PG_RESTART_IMMEDIATE,
         STEP_PG_KILL,

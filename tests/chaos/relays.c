@@ -2,7 +2,6 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "chaos/plan.h"
 
 #include <glob.h>
 #include <signal.h>
@@ -15,6 +14,8 @@
 const char *const relay_crash_points[N_CRASH_POINTS] = {"before_send", "after_send",
     "before_settle", "before_verdicts", "after_settle_sent", "after_settled", "after_claim",
     "after_claim_parked", "after_park"};
+
+const char *const relay_roles[N_RELAYS] = {"relay_a", "relay_b", "relay_c", "relay_d"};
 
 /* Beyond the drain limit: the process itself, under a sanitizer, on a busy machine. */
 #define STOP_GRACE_MS 7000

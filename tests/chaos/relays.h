@@ -1,19 +1,23 @@
 /*
- * The two relays of a chaos run: the same sinks, each with its own road to PostgreSQL. A
- * relay that is down is started again after a moment, now and then with a point at which it is to
- * kill itself (PGCOURIER_CRASH_AT=name:N: the Nth time it gets there; never getting there is no
- * fault, nor is a program that was built without such points).
+ * The relays of a chaos run, which have the same sinks. A relay that is down is started again after
+ * a moment, now and then with a point at which it is to kill itself (PGCOURIER_CRASH_AT=name:N: the
+ * Nth time it gets there; never getting there is no fault, nor is a program that was built without
+ * such points).
  */
 #pragma once
 
+#include "chaos/plan.h"
 #include "support/process.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { N_RELAYS = 2, N_CRASH_POINTS = 9 };
+enum { N_CRASH_POINTS = 9 };
 
 extern const char *const relay_crash_points[N_CRASH_POINTS];
+
+/* As which each logs in to PostgreSQL. */
+extern const char *const relay_roles[N_RELAYS];
 
 enum relay_state {
         RELAY_DOWN, /* until restart_us */
@@ -34,10 +38,10 @@ enum relay_news {
 };
 
 struct relay_slot {
-        char name; /* 'a', 'b' */
+        char name; /* from 'a' on */
         enum relay_state state;
         struct process process;
-        char *folder;      /* shared by both; owned by the caller */
+        char *folder;      /* shared by all; owned by the caller */
         char *config_path; /* owned */
         char *log_path;    /* owned */
         char *crash_at;    /* of the run at hand; NULL: none; owned */

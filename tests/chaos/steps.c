@@ -11,13 +11,18 @@
 /* ---- relays
  * ------------------------------------------------------------------------------------- */
 
+/* Or the next one that runs. */
 static bool kill_relay(struct faults *faults, unsigned relay)
 {
-        if (!relay_slot_kill(&faults->world->relays[relay]))
-                return false;
-        faults_note(faults, "  relay %c is dead", faults->world->relays[relay].name);
-        faults_add_relay_incident(faults, CAUSE_KILL, (int)relay, WORLD_MAX_IN_FLIGHT);
-        return true;
+        for (unsigned i = 0; i < N_RELAYS; i++, relay = (relay + 1) % N_RELAYS)
+                if (relay_slot_kill(&faults->world->relays[relay])) {
+                        faults_note(
+                            faults, "  relay %c is dead", faults->world->relays[relay].name);
+                        faults_add_relay_incident(
+                            faults, CAUSE_KILL, (int)relay, WORLD_MAX_IN_FLIGHT);
+                        return true;
+                }
+        return false;
 }
 
 /* Sessions are ended so that the standby can take over, as a server does that misses its client. */
@@ -45,13 +50,15 @@ static bool begin_away(struct faults *faults)
 static bool begin_freeze(struct faults *faults, const struct chaos_step *step, size_t *incident)
 {
         struct relay_slot *slot = &faults->world->relays[step->target];
+        char *condition;
 
         if (!relay_slot_freeze(slot))
                 return false;
         *incident = faults_add_relay_incident(
             faults, CAUSE_FREEZE, (int)step->target, 2 * WORLD_MAX_IN_FLIGHT);
-        terminate_sessions(
-            faults, step->target == 0 ? "usename = 'relay_a'" : "usename = 'relay_b'");
+        condition = xasprintf("usename = '%s'", relay_roles[step->target]);
+        terminate_sessions(faults, condition);
+        free(condition);
         return true;
 }
 
@@ -241,7 +248,7 @@ bool step_begin(struct faults *faults, const struct chaos_step *step, size_t *in
                 return false;
         switch (step->kind) {
         case STEP_RELAY_KILL:
-                return kill_relay(faults, step->target) || kill_relay(faults, 1 - step->target);
+                return kill_relay(faults, step->target);
         case STEP_RELAY_STOP:
                 return relay_slot_stop(&world->relays[step->target]);
         case STEP_RELAY_RELOAD:

@@ -165,9 +165,9 @@ static char *broker_config(
 char *world_relay_config(
     const struct world *world, unsigned relay, const struct relay_settings *settings)
 {
-        enum link road = relay == 0 ? LINK_PG_A : LINK_PG_B;
+        enum link road = relay % 2 == 0 ? LINK_PG_A : LINK_PG_B;
         char *by_tcp = dsn_by_tcp(world->dsn, fault_link_port(world->links[road]));
-        char *dsn = dsn_as_user(by_tcp, relay == 0 ? "relay_a" : "relay_b");
+        char *dsn = dsn_as_user(by_tcp, relay_roles[relay]);
         char *sinks[N_CONFIGURED] = {
             [SINK_STREAM] =
                 xasprintf(SINK RETRY "     shards: 4, redis: {url: \"redis://127.0.0.1:%u\", " LOGIN
@@ -249,8 +249,11 @@ static void begin_postgres(struct world *world)
         free(dsn);
         world->app = dsn_as_user(world->dsn, "app");
         admin = database_connect(world->dsn);
-        database_exec(admin, "CREATE ROLE relay_a LOGIN IN ROLE courier_relay;"
-                             "CREATE ROLE relay_b LOGIN IN ROLE courier_relay");
+        for (int i = 0; i < N_RELAYS; i++) {
+                char *sql = xasprintf("CREATE ROLE %s LOGIN IN ROLE courier_relay", relay_roles[i]);
+                database_exec(admin, sql);
+                free(sql);
+        }
         database_exec(admin, "CHECKPOINT"); /* or the first recovery begins before all that */
         PQfinish(admin);
 }

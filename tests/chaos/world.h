@@ -18,7 +18,7 @@
 #include <stdatomic.h>
 
 enum link {
-        LINK_PG_A, /* one for each relay */
+        LINK_PG_A, /* every other relay takes this one */
         LINK_PG_B,
         LINK_STREAM,
         LINK_HOOK, /* one for each HTTP server, in their order */
@@ -58,7 +58,7 @@ enum without {
         WITHOUT_FILTERS = 2,   /* that are dear */
         WITHOUT_PASSWORDS = 4, /* that change */
         WITHOUT_NEWCOMERS = 8,
-        WITHOUT_ABSENCES = 16, /* of both relays */
+        WITHOUT_ABSENCES = 16, /* of all relays */
         WITHOUT_NATS = 32,     /* the brokers in their order */
         WITHOUT_RABBIT = 64,
         WITHOUT_KAFKA = 128,
