@@ -269,8 +269,7 @@ void broker_step_end(struct faults *faults, const struct chaos_step *step)
                 kind_of(step)->end(faults, step, broker_of(step));
 }
 
-bool step_is_over(struct faults *faults, const struct chaos_step *step)
+bool broker_step_is_over(struct faults *faults, const struct chaos_step *step)
 {
-        return step->kind < FIRST || step->kind > STEP_BROKER_LINK ||
-               broker_is_ready(&faults->world->brokers, broker_of(step));
+        return broker_is_ready(&faults->world->brokers, broker_of(step));
 }

@@ -10,5 +10,5 @@ void broker_step_end(struct faults *faults, const struct chaos_step *step);
 /* What is to be done when the cause of one was mended. To be called often. */
 void broker_steps_see_to(struct faults *faults);
 
-/* After its end: a server that was killed takes a while to answer. True for all other steps. */
-bool step_is_over(struct faults *faults, const struct chaos_step *step);
+/* After its end: a server that was killed takes a while to answer. */
+bool broker_step_is_over(struct faults *faults, const struct chaos_step *step);

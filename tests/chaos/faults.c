@@ -150,6 +150,13 @@ static void see_to_relay(struct faults *faults, int i)
                 relay_slot_start(slot, may_crash);
 }
 
+static void see_to_relays(struct faults *faults)
+{
+        for (int i = 0; i < N_RELAYS; i++)
+                see_to_relay(faults, i);
+        rollout_see_to(&faults->rollout, faults->world);
+}
+
 static void tell_newcomers(const struct world *world)
 {
         bool is_nobody = true;
@@ -220,8 +227,7 @@ void faults_turn(struct faults *faults)
         while (!faults->is_over && faults->n_begun < faults->plan->n_steps &&
                faults->plan->steps[faults->n_begun].at_ms <= faults_now_ms(faults))
                 begin_next(faults);
-        for (int i = 0; i < N_RELAYS; i++)
-                see_to_relay(faults, i);
+        see_to_relays(faults);
         receivers_see_to(&faults->world->receivers);
         broker_steps_see_to(faults);
         tell_newcomers(faults->world);
@@ -236,6 +242,7 @@ void faults_heal(struct faults *faults)
         while (faults->n_running > 0) {
                 for (unsigned i = faults->n_running; i-- > 0;)
                         end_running(faults, i);
+                see_to_relays(faults);
                 nanosleep(&pause, NULL);
         }
         faults_note(faults, "all is well again");
@@ -249,6 +256,7 @@ void faults_init(
             .log = log,
             .began_us = clock_monotonic_us(),
             .turned_us = clock_wall_us()};
+        rollout_watch(world->dsn);
 }
 
 void faults_deinit(struct faults *faults)

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "chaos/plan.h"
+#include "chaos/rollout.h"
 #include "chaos/world.h"
 
 #include <stdio.h>
@@ -54,6 +55,7 @@ struct faults {
         unsigned n_network[FAULT_REFUSE + 1]; /* of STEP_LINK, by kind */
         unsigned n_crashes_at[N_CRASH_POINTS];
         unsigned n_reloads;
+        struct rollout rollout;
         bool is_over;      /* no more crash points are given to relays */
         FILE *log;         /* each fault with its time; borrowed */
         int64_t began_us;  /* monotonic; later if the plan had to wait */

@@ -1,6 +1,7 @@
 /*
- * Five tracks: one for the relays, two for the world around them, one for the brokers, one for a
- * customer. Within a track one step follows the other, so at most five are in force at once;
+ * Six tracks: one for the relays, one for their configuration, two for the world around them, one for
+ * the brokers, one for a customer. Within a track one step follows the other, so at most six are in
+ * force at once;
  * between the two tracks of the world, no two faults befall the same thing at the same time. The
  * last of all are new passwords, when nothing starts relays again that would wait for that.
  */
@@ -47,6 +48,8 @@ static const struct kind {
     [STEP_RELAY_RELOAD] = {"relay reconfigured", RESOURCE_RELAY, N_RELAYS, 0, 300, 1500},
     [STEP_RELAY_FREEZE] = {"relay frozen", RESOURCE_RELAY, N_RELAYS, 0, 800, 2500},
     [STEP_RELAYS_AWAY] = {"all relays away", RESOURCE_RELAY, 1, 0, 1500, 2500},
+    [STEP_RELAYS_ROLL] = {"rolling restart", RESOURCE_RELAY, 1, 0, 500, 5000},
+    [STEP_RESHARD] = {"other numbers of shards", RESOURCE_RELAY, 1, 0, 500, 4000},
     [STEP_PG_RESTART_FAST] = {"PostgreSQL restarted", RESOURCE_PG, 1, 3, 0, 600},
     [STEP_PG_RESTART_IMMEDIATE] = {"PostgreSQL stopped immediately", RESOURCE_PG, 1, 3, 0, 600},
     [STEP_PG_KILL] = {"PostgreSQL killed", RESOURCE_PG, 1, 3, 0, 600},
@@ -204,6 +207,25 @@ static void plan_relays(struct chaos_plan *plan, uint64_t *random)
         }
 }
 
+/* The time that one of them needs beside its own, to come and to go; it may be longer. */
+enum { RESHARD_MS = 1500, ROLL_MS = 6000 };
+
+/* In turns; never while there are nothing but kills. What begins is finished. */
+static void plan_rollouts(struct chaos_plan *plan, uint64_t *random, int64_t at_ms)
+{
+        enum step_kind kind = STEP_RESHARD;
+
+        while (at_ms < plan->last_relay_ms) {
+                if (at_ms >= plan->kills_from_ms && at_ms < plan->mixed_from_ms) {
+                        at_ms = plan->mixed_from_ms;
+                        continue;
+                }
+                at_ms += append(plan, random, at_ms, kind)->for_ms +
+                         (kind == STEP_RESHARD ? RESHARD_MS : ROLL_MS) + between(random, 200, 2000);
+                kind = kind == STEP_RESHARD ? STEP_RELAYS_ROLL : STEP_RESHARD;
+        }
+}
+
 static void plan_customer(struct chaos_plan *plan, uint64_t *random)
 {
         int64_t at_ms = 500;
@@ -276,7 +298,7 @@ struct chaos_plan chaos_plan_make(
         struct chaos_plan plan = {.end_ms = length_ms};
         uint64_t random = seed;
 
-        plan.kills_from_ms = clamp(length_ms / 7, 6000, 30000);
+        plan.kills_from_ms = clamp(length_ms / 5, 6000, 30000);
         plan.mixed_from_ms = plan.kills_from_ms + clamp(length_ms / 8, 4000, 60000);
         if (scope != SCOPE_ALL) {
                 plan.kills_from_ms = scope == SCOPE_STOPS ? length_ms : 0;
@@ -289,6 +311,8 @@ struct chaos_plan chaos_plan_make(
         }
         if (scope != SCOPE_BROKERS) {
                 plan_relays(&plan, &random);
+                if (scope != SCOPE_KILLS)
+                        plan_rollouts(&plan, &random, 4200);
                 plan_world(&plan, &random);
         }
         plan_customer(&plan, &random);

@@ -16,6 +16,8 @@ enum step_kind {
         STEP_RELAY_RELOAD, /* SIGHUP, with other settings for a while */
         STEP_RELAY_FREEZE,
         STEP_RELAYS_AWAY, /* all stopped for a while */
+        STEP_RELAYS_ROLL, /* one restarted after the other; at times with other numbers of shards */
+        STEP_RESHARD,     /* reloads with other numbers of shards, for a while */
         STEP_PG_RESTART_FAST,
         STEP_PG_RESTART_IMMEDIATE,
         STEP_PG_KILL,

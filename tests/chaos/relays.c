@@ -85,6 +85,7 @@ void relay_slot_start(struct relay_slot *slot, bool may_crash)
                 slot->config_path, NULL},
             slot->log_path, false);
         slot->state = RELAY_RUNS;
+        slot->n_starts++;
         free(crash);
         free(asan);
         free(ubsan);
@@ -165,6 +166,12 @@ static bool has_logged(const struct relay_slot *slot, long since, const char *te
         free(line);
         fclose(log);
         return found;
+}
+
+/* lane_owned, or lane_owned_elsewhere. */
+bool relay_slot_serves(const struct relay_slot *slot)
+{
+        return slot->state == RELAY_RUNS && has_logged(slot, slot->log_start, "event=lane_owned");
 }
 
 /* Before it has said anything SIGHUP might still be its end. */

@@ -54,7 +54,8 @@ struct relay_slot {
         long log_start;       /* of the run at hand */
         long reload_start;    /* in the log, of the reload at hand */
         unsigned crash_point; /* in crash_at; and the one after it is next */
-        uint64_t random;      /* for crash points and pauses */
+        unsigned n_starts;
+        uint64_t random; /* for crash points and pauses */
 };
 
 void relay_slot_init(
@@ -71,6 +72,9 @@ void relay_slot_thaw(struct relay_slot *slot);
 
 /* Another configuration: by a reload as soon as it can be asked for one, or at its next start. */
 void relay_slot_configure(struct relay_slot *slot, const char *config);
+
+/* It has sinks, or knows that others have them. */
+bool relay_slot_serves(const struct relay_slot *slot);
 
 /* Sees whether it has ended. Aborts if it did so without being asked, with an exit code other
  * than 0 or not in time, or has left a sanitizer's report. */

@@ -62,16 +62,7 @@ static bool begin_freeze(struct faults *faults, const struct chaos_step *step, s
         return true;
 }
 
-/* Each that is reconfigured has all its sinks again in the end. */
-static void configure_relay(
-    struct faults *faults, unsigned relay, const struct relay_settings *settings)
-{
-        char *config = world_relay_config(faults->world, relay, settings);
-
-        relay_slot_configure(&faults->world->relays[relay], config);
-        free(config);
-}
-
+/* In the end it has all its sinks again. */
 static void begin_reload(struct faults *faults, const struct chaos_step *step)
 {
         const struct relay_settings settings = {
@@ -83,7 +74,18 @@ static void begin_reload(struct faults *faults, const struct chaos_step *step)
         faults_note(faults, "  relay %c: narrow %x%s, without %d",
             faults->world->relays[step->target].name, settings.narrow,
             settings.is_hasty ? ", another session" : "", settings.left_out);
-        configure_relay(faults, step->target, &settings);
+        world_configure_relay(faults->world, step->target, &settings);
+}
+
+static bool begin_rollout(struct faults *faults, const struct chaos_step *step)
+{
+        char words[80];
+
+        if (!rollout_begin(&faults->rollout, faults->world, step))
+                return false;
+        rollout_describe(&faults->rollout, words, sizeof words);
+        faults_note(faults, "  %s", words);
+        return true;
 }
 
 /* ---- PostgreSQL
@@ -258,6 +260,9 @@ bool step_begin(struct faults *faults, const struct chaos_step *step, size_t *in
                 return begin_freeze(faults, step, incident);
         case STEP_RELAYS_AWAY:
                 return begin_away(faults);
+        case STEP_RELAYS_ROLL:
+        case STEP_RESHARD:
+                return begin_rollout(faults, step);
         case STEP_PG_RESTART_FAST:
                 *incident =
                     faults_add_incident(faults, CAUSE_SESSION, ALL_SINKS, WORLD_MAX_IN_FLIGHT);
@@ -358,7 +363,7 @@ void step_end(struct faults *faults, const struct chaos_step *step)
         case STEP_RECEIVER_RENEW:
                 return;
         case STEP_RELAY_RELOAD:
-                configure_relay(faults, step->target, &the_usual);
+                world_configure_relay(world, step->target, &the_usual);
                 return;
         case STEP_RELAY_FREEZE:
                 relay_slot_thaw(&world->relays[step->target]);
@@ -366,6 +371,10 @@ void step_end(struct faults *faults, const struct chaos_step *step)
         case STEP_RELAYS_AWAY:
                 for (int i = 0; i < N_RELAYS; i++)
                         world->relays[i].is_away = false;
+                return;
+        case STEP_RELAYS_ROLL:
+        case STEP_RESHARD:
+                rollout_end(&faults->rollout);
                 return;
         case STEP_PG_PASSWORD:
                 end_postgres_password(faults, step);
@@ -422,4 +431,12 @@ void step_end(struct faults *faults, const struct chaos_step *step)
                 break;
         }
         abort();
+}
+
+bool step_is_over(struct faults *faults, const struct chaos_step *step)
+{
+        if (step->kind == STEP_RELAYS_ROLL || step->kind == STEP_RESHARD)
+                return rollout_is_over(&faults->rollout);
+        return step->kind < STEP_NATS_KILL || step->kind > STEP_BROKER_LINK ||
+               broker_step_is_over(faults, step);
 }

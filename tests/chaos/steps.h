@@ -8,6 +8,9 @@
 bool step_begin(struct faults *faults, const struct chaos_step *step, size_t *incident);
 void step_end(struct faults *faults, const struct chaos_step *step);
 
+/* After its end: what was done may take a while to take its course. */
+bool step_is_over(struct faults *faults, const struct chaos_step *step);
+
 /* A fault of the network, as the step's variant says; it is counted. A connection that is to be cut
  * lives for `few_bytes` at least. */
 struct fault step_choose_fault(

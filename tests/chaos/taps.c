@@ -54,7 +54,7 @@ static const char too_early[] =
     "  courier.shard_lane(courier.shard_of(event.key, noted.shards, event.id), noted.shards)"
     " WHERE row.processed_at > now() - interval '3 s'"
     "  AND (NOT courier.has_passed(lane.from_snapshot, lane.until_snapshot, lane.last_id, event.id,"
-    "        event.txid)"
+    "        event.txid) AND NOT courier.had_passed(lane.sink, event.key, event.id, event.txid)"
     "   OR EXISTS (SELECT FROM courier.parked WHERE parked.sink = lane.sink AND parked.lane ="
     "    lane.lane AND parked.outbox_id = event.id))";
 

@@ -95,6 +95,8 @@ void world_start_mail(struct world *world)
 
 const struct relay_settings the_usual = {.left_out = -1};
 
+const struct divided_sink divided_sinks[N_DIVIDED] = {{"stream", 4}, {"hook", 3}, {"many", 3}};
+
 static unsigned in_flight(const struct relay_settings *settings, int sink)
 {
         unsigned usual = sink == SINK_MANY ? 100 : WORLD_MAX_IN_FLIGHT;
@@ -162,21 +164,22 @@ static char *broker_config(
         abort();
 }
 
-char *world_relay_config(
+static char *relay_config(
     const struct world *world, unsigned relay, const struct relay_settings *settings)
 {
         enum link road = relay % 2 == 0 ? LINK_PG_A : LINK_PG_B;
         char *by_tcp = dsn_by_tcp(world->dsn, fault_link_port(world->links[road]));
         char *dsn = dsn_as_user(by_tcp, relay_roles[relay]);
+        const unsigned *shards = world->numbers[relay];
         char *sinks[N_CONFIGURED] = {
-            [SINK_STREAM] =
-                xasprintf(SINK RETRY "     shards: 4, redis: {url: \"redis://127.0.0.1:%u\", " LOGIN
-                                     "     stream: " WORLD_STREAM ", " WITHIN,
-                    "stream", "*", in_flight(settings, SINK_STREAM),
-                    fault_link_port(world->links[LINK_STREAM]), world->passwords.redis.path),
-            [SINK_HOOK] = xasprintf(SINK RETRY "     shards: 3, park_after: 700ms, http: {url: "
+            [SINK_STREAM] = xasprintf(SINK RETRY
+                "     shards: %u, redis: {url: \"redis://127.0.0.1:%u\", " LOGIN
+                "     stream: " WORLD_STREAM ", " WITHIN,
+                "stream", "*", in_flight(settings, SINK_STREAM), shards[DIVIDED_STREAM],
+                fault_link_port(world->links[LINK_STREAM]), world->passwords.redis.path),
+            [SINK_HOOK] = xasprintf(SINK RETRY "     shards: %u, park_after: 700ms, http: {url: "
                                                "\"http://127.0.0.1:%u/hook\", " WITHIN,
-                "hook", "*", in_flight(settings, SINK_HOOK),
+                "hook", "*", in_flight(settings, SINK_HOOK), shards[DIVIDED_HOOK],
                 fault_link_port(world->links[LINK_HOOK])),
             [SINK_FAST] = xasprintf(SINK RETRY
                 "     order: none, http: {url: \"http://127.0.0.1:%u/fast\", " WITHIN,
@@ -197,11 +200,12 @@ char *world_relay_config(
             [SINK_KAFKA] = broker_config(world, BROKER_KAFKA, settings),
             [SINK_MANY] = xasprintf(
                 "  - {name: many, topics: [\"chaos.*\", \"fresh.*\"],\n     max_in_flight: %u, "
-                "park_after: 700ms, shards: 3,\n" RETRY
+                "park_after: 700ms, shards: %u,\n" RETRY
                 "     http: {receivers: table, allow_networks: "
                 "[127.0.0.1], allow_ports: [%u, %u],\n"
                 "     " WITHIN,
-                in_flight(settings, SINK_MANY), fault_link_port(world->links[LINK_MANY]),
+                in_flight(settings, SINK_MANY), shards[DIVIDED_MANY],
+                fault_link_port(world->links[LINK_MANY]),
                 fault_link_port(world->links[LINK_FRAIL])),
         };
         struct bytes config = {0};
@@ -209,10 +213,10 @@ char *world_relay_config(
         bytes_printf(&config,
             "postgres: {dsn: \"%s\", password_file: \"%s\", connect_timeout: 2s, query_timeout: "
             "%s}\n"
-            "relay: {standby: 100ms, sweep: 1h, drain: %dms, modules: " CHAOS_MODULE_FOLDER
-            "}\nsinks:\n",
+            "relay: {name: %s, standby: 100ms, sweep: 1h, drain: %dms, "
+            "modules: " CHAOS_MODULE_FOLDER "}\nsinks:\n",
             dsn, world->passwords.postgres.path, settings->is_hasty ? "1500ms" : "2s",
-            RELAY_DRAIN_MS);
+            relay_roles[relay], RELAY_DRAIN_MS);
         for (int i = 0; i < N_CONFIGURED; i++) {
                 if (i != settings->left_out && sinks[i] != NULL)
                         bytes_append_text(&config, sinks[i]);
@@ -223,10 +227,22 @@ char *world_relay_config(
         return config.data;
 }
 
+void world_configure_relay(
+    struct world *world, unsigned relay, const struct relay_settings *settings)
+{
+        char *config = relay_config(world, relay, settings);
+
+        relay_slot_configure(&world->relays[relay], config);
+        free(config);
+}
+
 static void begin_relay(struct world *world, int i)
 {
-        char *config = world_relay_config(world, (unsigned)i, &the_usual);
+        char *config;
 
+        for (int d = 0; d < N_DIVIDED; d++)
+                world->numbers[i][d] = divided_sinks[d].usual;
+        config = relay_config(world, (unsigned)i, &the_usual);
         relay_slot_init(&world->relays[i], (char)('a' + i), world->folder, config,
             world->options.seed * 10 + (uint64_t)i);
         free(config);

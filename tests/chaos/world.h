@@ -64,6 +64,17 @@ enum without {
         WITHOUT_KAFKA = 128,
 };
 
+/* What a configuration has: the plain sinks, and the one of the receivers. */
+enum { SINK_MANY = N_PLAIN_SINKS, N_CONFIGURED };
+
+/* Of these, those that are divided into shards, with the number that they usually have. */
+enum { DIVIDED_STREAM, DIVIDED_HOOK, DIVIDED_MANY, N_DIVIDED };
+
+extern const struct divided_sink {
+        const char *name;
+        unsigned usual;
+} divided_sinks[N_DIVIDED];
+
 struct world_options {
         uint64_t seed;
         unsigned without; /* enum without, as bits */
@@ -91,6 +102,7 @@ struct world {
         struct fault_proxy *proxy;
         struct fault_link *links[N_LINKS];
         struct relay_slot relays[N_RELAYS];
+        unsigned numbers[N_RELAYS][N_DIVIDED]; /* of shards, in the configuration of each */
         struct trimmer *trimmer;
         struct taps taps;
         struct writers *writers;
@@ -119,9 +131,6 @@ void world_end_calm(struct world *world);
 /* Whether it takes part. */
 bool world_has_sink(const struct world *world, enum chaos_sink sink);
 
-/* What a configuration has: the plain sinks, and the one of the receivers. */
-enum { SINK_MANY = N_PLAIN_SINKS, N_CONFIGURED };
-
 /* How it differs from the usual one. */
 struct relay_settings {
         uint32_t narrow; /* these sinks, as bits, have half of their window */
@@ -131,8 +140,9 @@ struct relay_settings {
 
 extern const struct relay_settings the_usual;
 
-char *world_relay_config(
-    const struct world *world, unsigned relay, const struct relay_settings *settings); /* free it */
+/* By a reload, or at its next start. */
+void world_configure_relay(
+    struct world *world, unsigned relay, const struct relay_settings *settings);
 
 /* The mail server's; "" for a good one. */
 void world_set_mail_mood(struct world *world, const char *mood);
