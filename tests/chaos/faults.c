@@ -21,11 +21,11 @@
 const char *cause_name(enum cause cause)
 {
         static const char *const names[N_CAUSES] = {"relay killed", "relay crashed at a point",
-            "relay frozen", "drain limit reached", "PostgreSQL's password changed",
-            "PostgreSQL sessions lost", "PostgreSQL crashed (settles taken back)",
-            "network to PostgreSQL", "Redis' password changed", "destination",
-            "network to a destination", "broker killed", "broker frozen or disconnected",
-            "broker short of memory or disk", "broker refused"};
+            "relay frozen", "drain limit reached", "attempt given up with its shard",
+            "PostgreSQL's password changed", "PostgreSQL sessions lost",
+            "PostgreSQL crashed (settles taken back)", "network to PostgreSQL",
+            "Redis' password changed", "destination", "network to a destination", "broker killed",
+            "broker frozen or disconnected", "broker short of memory or disk", "broker refused"};
         return names[cause];
 }
 

@@ -16,6 +16,7 @@ enum cause {
         CAUSE_CRASH,      /* the same at a point of the program's own */
         CAUSE_FREEZE,     /* the standby repeats a window, and the frozen owner what it had begun */
         CAUSE_UNFINISHED, /* SIGTERM or a reload while something is down: the drain limit was reached */
+        CAUSE_ABANDONED, /* a shard was handed over, or its sink divided, and some attempts took too long */
         CAUSE_PG_PASSWORD,    /* sessions were terminated, and had to log in with another one */
         CAUSE_SESSION,        /* a session was terminated, or the server restarted in good order */
         CAUSE_PG_CRASH,       /* settles that were not in the WAL yet are taken back: no bound */

@@ -1,6 +1,7 @@
 #include "chaos/judgement.h"
 
 #include "base/alloc.h"
+#include "chaos/owners.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -99,18 +100,66 @@ static int by_beginning(const void *a_, const void *b_)
         return (a->begin_us > b->begin_us) - (a->begin_us < b->begin_us);
 }
 
-/* Their bounds are for a window of WORLD_MAX_IN_FLIGHT. */
-static struct chaos_incident *copy_incidents(const struct faults *faults, enum chaos_sink sink)
+/* So many windows of the sink there are: of its shards, each relay that has some has one. */
+static uint32_t windows_of(const struct chaos_incident *incident, enum chaos_sink sink)
 {
-        struct chaos_incident *copy = xcalloc(faults->n_incidents + 1, sizeof *copy);
+        bool is_of_all = incident->cause == CAUSE_SESSION || incident->cause == CAUSE_PG_PASSWORD;
+        uint32_t n = incident->max_repeats / WORLD_MAX_IN_FLIGHT;
+
+        return is_of_all && (sink == SINK_STREAM || sink == SINK_HOOK) ? n * N_RELAYS : n;
+}
+
+/* Until somebody owns the shard again, or a shard of the sink after it was divided anew. */
+static int64_t owned_again_us(
+    const struct owners *owners, const struct abandoned *abandoned, enum chaos_sink sink)
+{
+        int shard = chaos_sink_is_receiver(sink) ? ALL_SHARDS : abandoned->shard;
+        int64_t owned_us = owners_next(owners, sink, shard, abandoned->at_us);
+        int64_t divided_us = owners_next_division(owners, sink, abandoned->at_us);
+        int64_t after_us = divided_us > 0 ? owners_next(owners, sink, ALL_SHARDS, divided_us) : -1;
+
+        if (owned_us > 0 && after_us > 0)
+                return owned_us < after_us ? owned_us : after_us;
+        return owned_us > 0 ? owned_us : after_us > 0 ? after_us : INT64_MAX;
+}
+
+/* What was under way when a relay gave a shard up, and no more than that. Of receivers it is known
+ * whose lanes that relay had. */
+static size_t copy_abandoned(
+    const struct owners *owners, enum chaos_sink sink, struct chaos_incident *out)
+{
+        size_t n = 0;
+
+        for (size_t i = 0; i < owners->n_abandoned; i++) {
+                const struct abandoned *abandoned = &owners->abandoned[i];
+                if (!owners_is_of(abandoned->configured, sink) ||
+                    (chaos_sink_is_receiver(sink) && sink != SINK_FRESH &&
+                        owners_find(owners, sink, ALL_SHARDS, abandoned->at_us) !=
+                            abandoned->relay))
+                        continue;
+                out[n++] = (struct chaos_incident){.sinks = 1u << sink,
+                    .cause = CAUSE_ABANDONED,
+                    .max_repeats = abandoned->n_in_flight,
+                    .begin_us = abandoned->at_us,
+                    .end_us = owned_again_us(owners, abandoned, sink)};
+        }
+        return n;
+}
+
+/* The bounds of most are for a window of WORLD_MAX_IN_FLIGHT. */
+static struct chaos_incident *copy_incidents(
+    const struct faults *faults, const struct owners *owners, enum chaos_sink sink, size_t *out_n)
+{
+        struct chaos_incident *copy =
+            xcalloc(faults->n_incidents + owners->n_abandoned + 1, sizeof *copy);
 
         for (size_t i = 0; i < faults->n_incidents; i++) {
                 copy[i] = faults->incidents[i].judged;
                 if (copy[i].max_repeats != UINT32_MAX)
-                        copy[i].max_repeats =
-                            copy[i].max_repeats / WORLD_MAX_IN_FLIGHT * chaos_sink_window(sink);
+                        copy[i].max_repeats = windows_of(&copy[i], sink) * chaos_sink_window(sink);
         }
-        qsort(copy, faults->n_incidents, sizeof *copy, by_beginning);
+        *out_n = faults->n_incidents + copy_abandoned(owners, sink, copy + faults->n_incidents);
+        qsort(copy, *out_n, sizeof *copy, by_beginning);
         return copy;
 }
 
@@ -126,9 +175,10 @@ static bool is_once(enum chaos_sink sink)
 }
 
 static struct chaos_verdict judge_sink(struct world *world, const struct faults *faults,
-    enum chaos_sink sink, const struct events *events)
+    const struct owners *owners, enum chaos_sink sink, const struct events *events)
 {
-        struct chaos_incident *incidents = copy_incidents(faults, sink);
+        size_t n_incidents;
+        struct chaos_incident *incidents = copy_incidents(faults, owners, sink, &n_incidents);
         const struct dear_filter *filter = &world->receivers.filter;
         struct chaos_history history = {.sink = (uint32_t)sink,
             .is_in_order = chaos_sink_keeps_order(sink),
@@ -140,7 +190,7 @@ static struct chaos_verdict judge_sink(struct world *world, const struct faults 
             .calm_from_us = world->calm_from_us,
             .calm_until_us = is_timed(sink) ? world->calm_until_us : 0,
             /* Nothing at all is a reason to come twice where that is promised. */
-            .n_incidents = is_once(sink) ? 0 : faults->n_incidents};
+            .n_incidents = is_once(sink) ? 0 : n_incidents};
         struct chaos_arrival *arrivals =
             arrivals_number(&world->arrivals[sink], &events->numbering, &history.n_arrivals);
         struct chaos_dead *dead =
@@ -161,13 +211,15 @@ void judge_world(
 {
         struct events events = collect_events(world);
         struct events fresh = collect_events_of_newcomers(world->newcomers);
+        struct owners owners = owners_read(world);
 
         world_read_arrivals(world);
         for (int s = 0; s < N_SINKS; s++)
                 out_verdicts[s] = world_has_sink(world, (enum chaos_sink)s)
-                                      ? judge_sink(world, faults, (enum chaos_sink)s,
+                                      ? judge_sink(world, faults, &owners, (enum chaos_sink)s,
                                             s == SINK_FRESH ? &fresh : &events)
                                       : (struct chaos_verdict){0};
         free_events(&events);
         free_events(&fresh);
+        owners_deinit(&owners);
 }

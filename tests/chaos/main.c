@@ -210,6 +210,16 @@ static void keep_arrivals(const struct run *run, enum chaos_sink sink)
         free(path);
 }
 
+static bool are_divided(const struct run *run)
+{
+        bool are_planned = false;
+
+        for (size_t i = 0; i < run->plan.n_steps; i++)
+                are_planned = are_planned || run->plan.steps[i].kind == STEP_RESHARD;
+        return run->faults.rollout.n_overdue == 0 &&
+               (run->faults.rollout.n_planned > 0 || !are_planned);
+}
+
 static bool is_good(const struct run *run)
 {
         bool good = run->has_settled;
@@ -234,6 +244,10 @@ static bool is_good(const struct run *run)
         }
         if (!run->is_filter_told_of) {
                 printf("\nBROKEN  choosy: %s\n", run->filter_words);
+                good = false;
+        }
+        if (!are_divided(run)) {
+                printf("\nBROKEN  a sink was to be divided anew, and was not\n");
                 good = false;
         }
         if (run->world.n_trimmed == 0) {

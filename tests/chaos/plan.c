@@ -207,15 +207,16 @@ static void plan_relays(struct chaos_plan *plan, uint64_t *random)
         }
 }
 
-/* The time that one of them needs beside its own, to come and to go; it may be longer. */
-enum { RESHARD_MS = 1500, ROLL_MS = 6000 };
+/* The time that one of them needs beside its own, to come and to go; it may be longer. The last one
+ * begins so long before the relays' last step. */
+enum { RESHARD_MS = 1500, ROLL_MS = 6000, LAST_MS = 3000 };
 
 /* In turns; never while there are nothing but kills. What begins is finished. */
 static void plan_rollouts(struct chaos_plan *plan, uint64_t *random, int64_t at_ms)
 {
         enum step_kind kind = STEP_RESHARD;
 
-        while (at_ms < plan->last_relay_ms) {
+        while (at_ms < plan->last_relay_ms - LAST_MS) {
                 if (at_ms >= plan->kills_from_ms && at_ms < plan->mixed_from_ms) {
                         at_ms = plan->mixed_from_ms;
                         continue;

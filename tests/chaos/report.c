@@ -1,11 +1,12 @@
 /*
- * Takeovers are read from the relays' logs: a lane's owner is who logged lane_owned last. Those
- * that PostgreSQL itself was in the way of are left out; how fast lanes come back after PostgreSQL
- * does is counted on its own.
+ * Takeovers that PostgreSQL itself was in the way of are left out, as are those of shards that are
+ * gone because their sink was divided anew; how fast lanes come back after PostgreSQL does is
+ * counted on its own.
  */
 #include "chaos/report.h"
 
 #include "base/alloc.h"
+#include "chaos/owners.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -55,91 +56,6 @@ static void times_print(struct times *times, const char *what)
         free(times->each);
 }
 
-/* ---- who owned what
- * ----------------------------------------------------------------------------- */
-
-struct owning {
-        int64_t at_us;
-        int relay;
-        enum chaos_sink sink;
-};
-
-struct ownings {
-        struct owning *each; /* in order of time; owned */
-        size_t n;
-};
-
-/* ts=2026-01-31T12:00:00.123456Z */
-static int64_t timestamp_us(const char *line)
-{
-        struct tm utc = {0};
-        const char *rest = strptime(line, "ts=%Y-%m-%dT%H:%M:%S", &utc);
-
-        return rest != NULL ? (int64_t)timegm(&utc) * 1000000 + (int64_t)(strtod(rest, NULL) * 1e6)
-                            : 0;
-}
-
-static void read_line(struct ownings *ownings, int relay, const char *line)
-{
-        for (int s = 0; s < N_SINKS; s++) {
-                char mark[64];
-                snprintf(mark, sizeof mark, "event=lane_owned sink=%s%s ",
-                    chaos_sink_is_receiver((enum chaos_sink)s) ? "many/" : "",
-                    chaos_sink_name((enum chaos_sink)s));
-                if (strstr(line, mark) == NULL)
-                        continue;
-                ownings->each = xrealloc(ownings->each, (ownings->n + 1) * sizeof *ownings->each);
-                ownings->each[ownings->n++] = (struct owning){
-                    .at_us = timestamp_us(line), .relay = relay, .sink = (enum chaos_sink)s};
-        }
-}
-
-static int by_moment(const void *a_, const void *b_)
-{
-        const struct owning *a = a_, *b = b_;
-
-        return (a->at_us > b->at_us) - (a->at_us < b->at_us);
-}
-
-static struct ownings read_logs(const struct world *world)
-{
-        struct ownings ownings = {0};
-        char *line = NULL;
-        size_t capacity = 0;
-
-        for (int i = 0; i < N_RELAYS; i++) {
-                FILE *log = fopen(world->relays[i].log_path, "r");
-                while (log != NULL && getline(&line, &capacity, log) > 0)
-                        read_line(&ownings, i, line);
-                if (log != NULL)
-                        fclose(log);
-        }
-        free(line);
-        if (ownings.n > 0)
-                qsort(ownings.each, ownings.n, sizeof *ownings.each, by_moment);
-        return ownings;
-}
-
-/* -1: none yet. */
-static int owner_at(const struct ownings *ownings, enum chaos_sink sink, int64_t at_us)
-{
-        int owner = -1;
-
-        for (size_t i = 0; i < ownings->n && ownings->each[i].at_us < at_us; i++)
-                if (ownings->each[i].sink == sink)
-                        owner = ownings->each[i].relay;
-        return owner;
-}
-
-/* -1: never. */
-static int64_t owned_after(const struct ownings *ownings, enum chaos_sink sink, int64_t at_us)
-{
-        for (size_t i = 0; i < ownings->n; i++)
-                if (ownings->each[i].sink == sink && ownings->each[i].at_us >= at_us)
-                        return ownings->each[i].at_us;
-        return -1;
-}
-
 static bool is_about_postgres(const struct incident *incident)
 {
         return incident->judged.cause == CAUSE_SESSION ||
@@ -170,26 +86,35 @@ static bool postgres_fails_again(const struct faults *faults, int64_t begin_us, 
         return false;
 }
 
-static void measure_takeovers(const struct faults *faults, const struct ownings *ownings,
-    enum cause cause, struct times *times)
+static void measure_takeover(const struct faults *faults, const struct owners *owners,
+    const struct incident *incident, enum chaos_sink sink, int shard, struct times *times)
+{
+        int64_t lost_us = incident->judged.begin_us + 100 * 1000;
+        int64_t owned_us = owners_next(owners, sink, shard, lost_us);
+        int64_t divided_us = owners_next_division(owners, sink, lost_us);
+
+        if (owned_us > 0 && owners_find(owners, sink, shard, lost_us) == incident->relay &&
+            (divided_us < 0 || divided_us > owned_us) &&
+            !postgres_is_in_the_way(faults, lost_us, owned_us))
+                times_add(times, sink, lost_us, owned_us);
+}
+
+static void measure_takeovers(
+    const struct faults *faults, const struct owners *owners, enum cause cause, struct times *times)
 {
         for (size_t i = 0; i < faults->n_incidents; i++) {
                 const struct incident *incident = &faults->incidents[i];
-                int64_t lost_us = incident->judged.begin_us + 100 * 1000;
                 if (incident->judged.cause != cause || incident->relay < 0)
                         continue;
-                for (int s = 0; s < N_SINKS; s++) {
-                        enum chaos_sink sink = (enum chaos_sink)s;
-                        int64_t owned_us = owned_after(ownings, sink, lost_us);
-                        if (owned_us > 0 && owner_at(ownings, sink, lost_us) == incident->relay &&
-                            !postgres_is_in_the_way(faults, lost_us, owned_us))
-                                times_add(times, sink, lost_us, owned_us);
-                }
+                for (int s = 0; s < N_SINKS; s++)
+                        for (int shard = 0; shard < MAX_SHARDS; shard++)
+                                measure_takeover(
+                                    faults, owners, incident, (enum chaos_sink)s, shard, times);
         }
 }
 
-static void measure_postgres(const struct faults *faults, const struct ownings *ownings,
-    enum cause cause, struct times *times)
+static void measure_postgres(
+    const struct faults *faults, const struct owners *owners, enum cause cause, struct times *times)
 {
         for (size_t i = 0; i < faults->n_incidents; i++) {
                 const struct incident *incident = &faults->incidents[i];
@@ -197,8 +122,8 @@ static void measure_postgres(const struct faults *faults, const struct ownings *
                                 (cause != CAUSE_SESSION ||
                                     incident->healed_us > incident->judged.begin_us + 150 * 1000);
                 for (int s = 0; was_down && s < N_SINKS; s++) {
-                        int64_t owned_us =
-                            owned_after(ownings, (enum chaos_sink)s, incident->healed_us);
+                        int64_t owned_us = owners_next(
+                            owners, (enum chaos_sink)s, ALL_SHARDS, incident->healed_us);
                         if (owned_us > 0 &&
                             !postgres_fails_again(faults, incident->healed_us, owned_us))
                                 times_add(times, (enum chaos_sink)s, incident->healed_us, owned_us);
@@ -241,19 +166,18 @@ static void measure_delays(const struct world *world, struct times *times)
         }
 }
 
-static void print_times(const struct faults *faults)
+static void print_times(const struct faults *faults, const struct owners *owners)
 {
-        struct ownings ownings = read_logs(faults->world);
         struct times killed = {0}, crashed = {0}, frozen = {0}, postgres = {0}, password = {0},
                      redis_password = {0}, destination = {0}, network = {0}, delayed = {0},
                      broker = {0}, broker_back = {0};
 
-        measure_takeovers(faults, &ownings, CAUSE_KILL, &killed);
-        measure_takeovers(faults, &ownings, CAUSE_CRASH, &crashed);
-        measure_takeovers(faults, &ownings, CAUSE_FREEZE, &frozen);
-        measure_postgres(faults, &ownings, CAUSE_PG_CRASH, &postgres);
-        measure_postgres(faults, &ownings, CAUSE_SESSION, &postgres);
-        measure_postgres(faults, &ownings, CAUSE_PG_PASSWORD, &password);
+        measure_takeovers(faults, owners, CAUSE_KILL, &killed);
+        measure_takeovers(faults, owners, CAUSE_CRASH, &crashed);
+        measure_takeovers(faults, owners, CAUSE_FREEZE, &frozen);
+        measure_postgres(faults, owners, CAUSE_PG_CRASH, &postgres);
+        measure_postgres(faults, owners, CAUSE_SESSION, &postgres);
+        measure_postgres(faults, owners, CAUSE_PG_PASSWORD, &password);
         measure_destinations(faults, CAUSE_REDIS_PASSWORD, &redis_password);
         measure_destinations(faults, CAUSE_DESTINATION, &destination);
         measure_destinations(faults, CAUSE_LINK, &network);
@@ -274,7 +198,6 @@ static void print_times(const struct faults *faults)
         times_print(&broker_back, "broker well again: until the next arrival");
         times_print(&network, "network well again: until the next arrival");
         times_print(&delayed, "delayed event due: until it arrives, faults included");
-        free(ownings.each);
 }
 
 /* ---- counts
@@ -392,9 +315,26 @@ static void print_taps(const struct taps *taps)
             taps->n_dead_marks, taps->n_locked);
 }
 
+static void print_rollouts(const struct rollout *rollout, const struct owners *owners)
+{
+        uint64_t n_abandoned = 0;
+
+        for (size_t i = 0; i < owners->n_abandoned; i++)
+                n_abandoned += owners->abandoned[i].n_in_flight;
+        printf("  rolling restarts: %u; sinks divided anew: %zu, of %u planned %u did not come; "
+               "configuration older than the one in force: %u\n",
+            rollout->n_rolled, owners->n_divisions, rollout->n_planned, rollout->n_overdue,
+            owners->n_waiting);
+        printf("  shards handed over: %u; of these, and of divisions, attempts given up: %" PRIu64
+               " (%zu shards)\n",
+            owners->n_given, n_abandoned, owners->n_abandoned);
+}
+
 void report_print(const struct faults *faults, const struct chaos_verdict verdicts[N_SINKS],
     const struct ticks *ticks, double minutes, double settled_after_s)
 {
+        struct owners owners = owners_read(faults->world);
+
         printf("\nchaos: %.1f minutes, seed %" PRIu64
                "; everything had arrived %.1f s after the end\n\n",
             minutes, faults->world->options.seed, settled_after_s);
@@ -408,6 +348,8 @@ void report_print(const struct faults *faults, const struct chaos_verdict verdic
         print_taps(&faults->world->taps);
         print_receivers(faults->world);
         printf("  partitions of the outbox dropped: %u\n", faults->world->n_trimmed);
+        print_rollouts(&faults->rollout, &owners);
         print_faults(faults);
-        print_times(faults);
+        print_times(faults, &owners);
+        owners_deinit(&owners);
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SHARDS = 6, MAX_PAUSE_MS = 400, LOOK_MS = 50 };
+enum { MAX_PAUSE_MS = 400, LOOK_MS = 50 };
 
 /* A division waits for the relays that have shards, and each fault lasts a few seconds. */
 enum { DEADLINE_MS = 60 * 1000 };

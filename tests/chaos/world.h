@@ -68,7 +68,7 @@ enum without {
 enum { SINK_MANY = N_PLAIN_SINKS, N_CONFIGURED };
 
 /* Of these, those that are divided into shards, with the number that they usually have. */
-enum { DIVIDED_STREAM, DIVIDED_HOOK, DIVIDED_MANY, N_DIVIDED };
+enum { DIVIDED_STREAM, DIVIDED_HOOK, DIVIDED_MANY, N_DIVIDED, MAX_SHARDS = 6 };
 
 extern const struct divided_sink {
         const char *name;
