@@ -148,11 +148,13 @@ static void give(struct rollout *rollout, struct world *world)
             rollout, rollout->is_rolling ? LOOK_MS : chaos_random(&rollout->random) % MAX_PAUSE_MS);
 }
 
-static void look_at_restart(struct rollout *rollout, const struct world *world)
+static void look_at_restart(struct rollout *rollout, struct world *world)
 {
-        const struct relay_slot *slot = &world->relays[rollout->order[rollout->n_given - 1]];
+        struct relay_slot *slot = &world->relays[rollout->order[rollout->n_given - 1]];
 
         pause_for(rollout, LOOK_MS);
+        if (slot->state == RELAY_DOWN)
+                slot->restart_us = 0; /* without a pause */
         if (slot->n_starts > rollout->n_starts && relay_slot_serves(slot))
                 rollout->state = ROLLOUT_GIVING;
 }
