@@ -321,8 +321,9 @@ static void print_rollouts(const struct rollout *rollout, const struct owners *o
 
         for (size_t i = 0; i < owners->n_abandoned; i++)
                 n_abandoned += owners->abandoned[i].n_in_flight;
-        printf("  rolling restarts: %u; sinks divided anew: %zu, of %u planned %u did not come; "
-               "configuration older than the one in force: %u\n",
+        printf("  rolling restarts: %u; sinks divided anew: %zu times, of these planned: %u, "
+               "planned and "
+               "overdue: %u; configurations older than the one in force: %u\n",
             rollout->n_rolled, owners->n_divisions, rollout->n_planned, rollout->n_overdue,
             owners->n_waiting);
         printf("  shards handed over: %u; of these, and of divisions, attempts given up: %" PRIu64
