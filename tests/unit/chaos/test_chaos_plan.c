@@ -99,6 +99,38 @@ Test(chaos_plan, kills_the_relay_two_hundred_times_in_ten_minutes)
         }
 }
 
+static unsigned count_rollouts(const struct chaos_plan *plan, enum step_kind kind)
+{
+        unsigned n = 0;
+
+        for (size_t i = 0; i < plan->n_steps; i++) {
+                const struct chaos_step *step = &plan->steps[i];
+                if (step->kind != kind)
+                        continue;
+                cr_expect(step->at_ms < plan->kills_from_ms || step->at_ms >= plan->mixed_from_ms);
+                n++;
+        }
+        return n;
+}
+
+Test(chaos_plan, divides_sinks_and_rolls_over_relays_except_among_kills_alone)
+{
+        for (uint64_t seed = 0; seed < N_SEEDS; seed++) {
+                struct chaos_plan all = chaos_plan_make(seed, 60 * 1000, SCOPE_ALL, ALL_BROKERS);
+                struct chaos_plan stops = chaos_plan_make(seed, 60 * 1000, SCOPE_STOPS, 0);
+                struct chaos_plan kills = chaos_plan_make(seed, 60 * 1000, SCOPE_KILLS, 0);
+                cr_expect_geq(count_rollouts(&all, STEP_RESHARD), 2);
+                cr_expect_geq(count_rollouts(&all, STEP_RELAYS_ROLL), 1);
+                cr_expect_geq(count_rollouts(&stops, STEP_RESHARD), 3);
+                cr_expect_geq(count_rollouts(&stops, STEP_RELAYS_ROLL), 3);
+                cr_expect_eq(count_rollouts(&kills, STEP_RESHARD), 0);
+                cr_expect_eq(count_rollouts(&kills, STEP_RELAYS_ROLL), 0);
+                chaos_plan_deinit(&all);
+                chaos_plan_deinit(&stops);
+                chaos_plan_deinit(&kills);
+        }
+}
+
 static bool overlap(const struct chaos_step *a, const struct chaos_step *b)
 {
         return a->at_ms <= b->at_ms + b->for_ms && b->at_ms <= a->at_ms + a->for_ms;
