@@ -177,8 +177,10 @@ static char *relay_config(
                 "     stream: " WORLD_STREAM ", " WITHIN,
                 "stream", "*", in_flight(settings, SINK_STREAM), shards[DIVIDED_STREAM],
                 fault_link_port(world->links[LINK_STREAM]), world->passwords.redis.path),
+            /* It waits for answers for longer than a division waits for attempts. */
             [SINK_HOOK] = xasprintf(SINK RETRY "     shards: %u, park_after: 700ms, http: {url: "
-                                               "\"http://127.0.0.1:%u/hook\", " WITHIN,
+                                               "\"http://127.0.0.1:%u/hook\", connect_timeout: 1s, "
+                                               "timeout: 2500ms}}\n",
                 "hook", "*", in_flight(settings, SINK_HOOK), shards[DIVIDED_HOOK],
                 fault_link_port(world->links[LINK_HOOK])),
             [SINK_FAST] = xasprintf(SINK RETRY
