@@ -217,7 +217,7 @@ static char *relay_config(
             "%s}\n"
             "relay: {name: %s, standby: 100ms, sweep: 1h, drain: %dms, "
             "modules: " CHAOS_MODULE_FOLDER "}\nsinks:\n",
-            dsn, world->passwords.postgres.path, settings->is_hasty ? "1500ms" : "2s",
+            dsn, world->passwords.postgres.path, settings->is_hasty ? "3500ms" : "4s",
             relay_roles[relay], RELAY_DRAIN_MS);
         for (int i = 0; i < N_CONFIGURED; i++) {
                 if (i != settings->left_out && sinks[i] != NULL)
