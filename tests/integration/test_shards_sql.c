@@ -146,6 +146,15 @@ Test(shards_sql, lanes_at_one_place_leave_no_ends)
         expect_value(admin, "SELECT shards || ' ' || shards_before FROM courier.sink", "3 2");
 }
 
+/* A write with an epoch of before changes nothing. */
+Test(shards_sql, a_division_goes_on_from_the_highest_epoch)
+{
+        agree(2);
+        database_exec(admin, "UPDATE courier.cursor SET epoch = 7 WHERE lane = -1");
+        agree(3);
+        expect_value(admin, "SELECT string_agg(epoch::text, ' ') FROM courier.cursor", "7 7 7");
+}
+
 Test(shards_sql, a_sink_keeps_its_number_while_a_relay_holds_a_shard)
 {
         PGconn *holder = database_connect(database.relay);
@@ -199,6 +208,7 @@ Test(shards_sql, a_relay_with_the_number_of_before_waits_for_one_with_the_new_on
         expect_value(admin, "SELECT shards FROM courier.sink", "3");
         PQfinish(other);
         wait_until(other_has_left, admin, 10000, "the session is gone");
+        join(relay, "test", 3, "test");              /* as it was told before */
         expect_verdict(relay, "test", 2, "ready 2"); /* nobody has the other number any more */
         expect_verdict(relay, "test", 4, "ready 4"); /* a third one is always new */
 }
@@ -219,6 +229,22 @@ Test(shards_sql, two_relays_of_a_name_get_different_ones)
         join(third, "a", 1, "a");
         PQfinish(third);
         PQfinish(second);
+}
+
+/* Those that live are kept, and those that an operator has drained. */
+Test(shards_sql, relays_that_have_not_been_seen_for_long_are_forgotten)
+{
+        PGconn *later = database_connect(database.relay);
+
+        join(relay, "alive", 1, "alive");
+        database_exec(admin, "INSERT INTO courier.member (name, host, version, weight, shards,"
+                             " is_drained) VALUES ('gone', 'host', '1', 1, '{}', false),"
+                             " ('drained', 'host', '1', 1, '{}', true);"
+                             "UPDATE courier.member SET joined_at = now() - interval '8 days'");
+        join(later, "later", 1, "later");
+        expect_value(admin, "SELECT string_agg(name, ' ' ORDER BY name) FROM courier.member",
+            "alive drained later");
+        PQfinish(later);
 }
 
 /* They both find a sink that is not there. */
