@@ -22,9 +22,10 @@ static const struct config_key postgres_keys[] = {
         .max = "10m", .help = "how long connecting may take"},
     {"query_timeout", KEY_DURATION, MEMBER(query_timeout_ms), .fallback = "30s", .min = "100ms",
         .max = "1h",
-        .help = "how long a statement may take before the relay closes the connection; the "
-                "server cancels the relay's statements after two thirds of this, and waits for locks "
-                "a third: below 4s the making of partitions may cost sessions"},
+        .help =
+            "how long a statement may take before the relay closes the connection; the "
+            "server cancels the relay's statements after two thirds of this, and waits for locks "
+            "a third: below 4s the making of partitions may cost sessions"},
 };
 static BLOCK(postgres_block, postgres_keys);
 #undef OWNER

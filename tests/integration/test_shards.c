@@ -104,6 +104,40 @@ Test(shards, change_in_number_without_loss_or_repetition)
         relay_fixture_end(&fixture);
 }
 
+static void reload(const struct relay_fixture *fixture, struct relay_process *relay, unsigned n)
+{
+        relay_reload(relay,
+            "postgres: {dsn: \"%s\"}\n"
+            "relay: {standby: 50ms}\n"
+            "sinks:\n"
+            "  - {name: bus, topics: [\"**\"], start: beginning, shards: %u, max_in_flight: 60,\n"
+            "     redis: {url: \"unix://%s\", stream: events}}\n",
+            fixture->relay, n, fixture->redis.socket_path);
+}
+
+Test(shards, change_in_number_by_reloads)
+{
+        static const unsigned numbers[] = {5, 2, 3, 1, 4};
+        struct relay_fixture fixture;
+        struct relay_process *relay;
+        struct filter_result verdict;
+
+        relay_fixture_begin(&fixture, postgres_shared());
+        relay = start(&fixture, 3);
+        relay_fixture_write(&fixture, 27);
+        relay_fixture_await_more(&fixture, 100);
+        for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+                reload(&fixture, relay, numbers[i]);
+                await_shards(&fixture, numbers[i]);
+                relay_fixture_await_more(&fixture, 100);
+        }
+        verdict = relay_fixture_check(&fixture, relay);
+
+        cr_expect_eq(verdict.n_repeated, 0, "%zu events came twice", verdict.n_repeated);
+        relay_destroy(relay);
+        relay_fixture_end(&fixture);
+}
+
 /* The older configuration does not take the number back, and does once no newer relay lives. */
 Test(shards, are_not_changed_back_by_an_older_relay)
 {
@@ -307,7 +341,7 @@ Test(shards, of_receivers_are_replaced_one_by_one)
 
 #define HOOK                                                                                       \
         "postgres: {dsn: \"%s\"}\n"                                                                \
-        "relay: {standby: 50ms, sweep: 1h}\n"                                                      \
+        "relay: {standby: 50ms, sweep: 1h, drain: 1h}\n"                                           \
         "sinks:\n"                                                                                 \
         "  - {name: bus, topics: [\"**\"], start: beginning, shards: %u, max_in_flight: %u,\n"     \
         "     http: {url: \"http://127.0.0.1:%u/\", timeout: 60s}}\n"
@@ -493,34 +527,5 @@ Test(shards, are_owned_by_relays_that_serve_their_sink)
         relay_stop(all);
         relay_destroy(only_a);
         relay_destroy(all);
-        relay_fixture_end(&fixture);
-}
-
-/* The rate of the configuration is that of the sink: its shards have a part of it each. */
-Test(shards, share_the_rate)
-{
-        struct relay_fixture fixture;
-        struct http_receiver *http = http_receiver_start(NULL, NULL);
-        struct relay_process *relay;
-
-        relay_fixture_begin(&fixture, postgres_shared());
-        relay = relay_start("postgres: {dsn: \"%s\"}\n"
-                            "sinks:\n"
-                            "  - {name: bus, topics: [\"**\"], start: beginning, shards: 4,\n"
-                            "     rate: {per_second: 0.001, burst: 8},\n"
-                            "     http: {url: \"http://127.0.0.1:%u/limited\"}}\n"
-                            "  - {name: all, topics: [\"**\"], start: beginning,\n"
-                            "     http: {url: \"http://127.0.0.1:%u/all\"}}\n",
-            fixture.relay, http_receiver_port(http), http_receiver_port(http));
-        await_shards(&fixture, 4);
-        database_exec(fixture.admin, "SELECT courier.publish('t', to_json(n), key => 'k' || n)"
-                                     " FROM generate_series(1, 100) AS n");
-        http_receiver_wait_for(http, "/limited", 8, DEADLINE_MS);
-        http_receiver_wait_for(http, "/all", 100, DEADLINE_MS);
-
-        cr_expect_eq(http_receiver_count(http, "/limited"), 8);
-        relay_stop(relay);
-        relay_destroy(relay);
-        http_receiver_destroy(http);
         relay_fixture_end(&fixture);
 }
