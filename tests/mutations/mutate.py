@@ -181,6 +181,7 @@ def main():
         if not build(folder, first):
             sys.exit(1)
         os.environ["PGCOURIER"] = str(folder / "build/pgcourier")
+        os.environ["PGCOURIER_NEXT"] = str(folder / "build/tests/integration/pgcourier_next")
         print(*HEADER, sep="\n", flush=True)
         rows = []
         for mutation in mutations:
