@@ -146,6 +146,17 @@ Test(shards_sql, lanes_at_one_place_leave_no_ends)
         expect_value(admin, "SELECT shards || ' ' || shards_before FROM courier.sink", "3 2");
 }
 
+Test(shards_sql, of_two_places_with_one_xmax_that_with_more_in_progress_is_behind)
+{
+        agree(2);
+        database_exec(admin, "UPDATE courier.cursor SET from_snapshot = CASE lane"
+                             " WHEN -1 THEN '100:200:150' ELSE '100:200:' END::pg_snapshot");
+        agree(3);
+        expect_value(admin,
+            "SELECT string_agg(DISTINCT from_snapshot::text, ' ') FROM courier.cursor",
+            "100:200:150");
+}
+
 /* A write with an epoch of before changes nothing. */
 Test(shards_sql, a_division_goes_on_from_the_highest_epoch)
 {
