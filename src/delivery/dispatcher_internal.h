@@ -105,7 +105,7 @@ struct dispatcher {
         struct routing routing; /* what the sink takes */
         struct filter *filter;  /* owned; of the sink; NULL: it has none */
         struct sink *sink;      /* owned */
-        struct shard *shards;   /* owned; n_shards */
+        struct shard *shards;   /* owned; n_shards; NULL while CLOSING */
         unsigned n_shards;      /* as its configuration has it */
         struct list runners;    /* runner::link */
         struct starts starts;

@@ -315,6 +315,7 @@ void shards_destroy(struct dispatcher *dispatcher)
                         lane_store_destroy(shard->owner_lane);
         }
         free(dispatcher->shards);
+        dispatcher->shards = NULL;
 }
 
 /* Nothing of its lanes is under way but progress that was written; or attempts that nobody waits

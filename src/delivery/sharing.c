@@ -156,7 +156,7 @@ void sharing_session_down(struct sharing *sharing)
         if (sharing->turns != NULL)
                 turns_lose(sharing->turns);
         sink_set_for_each (dispatcher, sharing->set)
-                for (unsigned i = 0; i < dispatcher->n_shards; i++)
+                for (unsigned i = 0; dispatcher->shards != NULL && i < dispatcher->n_shards; i++)
                         dispatcher->shards[i].is_wanted = false;
 }
 

@@ -123,8 +123,11 @@ static bool take_place(struct dispatcher *waiting)
                 return false;
         sink_set_for_each (dispatcher, set)
                 if (dispatcher != waiting && strcmp(dispatcher->name, waiting->name) == 0 &&
-                    dispatcher_is_at_work(dispatcher))
+                    dispatcher_is_at_work(dispatcher)) {
+                        if (older != NULL)
+                                return false;
                         older = dispatcher;
+                }
         return older == NULL || dispatcher_succeed(older, waiting);
 }
 
