@@ -15,7 +15,7 @@ static struct relay_process *first, *second;
 static struct relay_process *start_relay(const char *name, const char *standby, const char *drain)
 {
         return relay_start("postgres: {dsn: \"%s\"}\n"
-                           "relay: {name: %s, standby: %s, drain: %s}\n"
+                           "relay: {name: %s, standby: %s, drain: %s, sweep: 1h}\n"
                            "sinks:\n"
                            "  - {name: bus, topics: [\"**\"], start: beginning, shards: 4,\n"
                            "     http: {url: \"http://127.0.0.1:%u/\", timeout: 60s}}\n",
@@ -67,12 +67,22 @@ static void end(void)
         relay_fixture_end(&fixture);
 }
 
+/* Each time they are told to look. */
+static bool has_second_three(void *nothing)
+{
+        (void)nothing;
+        database_exec(fixture.admin, "NOTIFY courier_control");
+        return database_integer(fixture.admin,
+                   "SELECT count(*) FROM courier.cursor JOIN courier.relay_lock USING (lock_id)"
+                   " JOIN courier.live_member USING (pid) WHERE name = 'second'") == 3;
+}
+
 /* They look at each other once an hour, and hear before that a shard was given back. */
 Test(shards_handover, happens_on_news)
 {
         begin("1h", "1h");
         drain("true");
-        await_shards_of("second", 3);
+        wait_until(has_second_three, NULL, DEADLINE_MS, "the shards that are at rest are given");
         http_receiver_release(http);
         await_shards_of("second", 4);
         relay_stop(first);
