@@ -99,7 +99,7 @@ Test(shards_handover, back_waits_for_an_attempt_that_was_given_up)
         begin("50ms", "10ms");
         await_shards_of("second", 4);
         http_receiver_wait(http, 2, DEADLINE_MS);
-        cr_expect_eq(relay_count_in_log(first, "event=shard_abandoned"), 1);
+        cr_expect_eq(relay_count_in_log(first, "in_flight=1 consequence="), 1);
         drain("false");
         relay_stop(second);
         await_shards_of("first", 3);
