@@ -17,7 +17,7 @@ struct job {
         char *path;
         char *text; /* owned; NULL: the file's */
         size_t length;
-        reading_load_fn *load;
+        config_load_fn *load;
         struct config *config; /* owned; the thread's until is_over */
         struct error error;
 
@@ -28,11 +28,11 @@ struct job {
         char touched[PATH_MAX]; /* the file that it reads or looks for */
 };
 
-struct reading {
+struct config_reader {
         uv_async_t wakes;
         uv_thread_t thread;
         struct job *job;
-        reading_done_fn *on_done;
+        config_read_fn *on_done;
         void *owner; /* borrowed */
 };
 
@@ -99,30 +99,30 @@ static void on_closed(uv_handle_t *handle)
         free(handle->data);
 }
 
-static void close_reading(struct reading *reading)
+static void close_reader(struct config_reader *reader)
 {
-        reading->job = NULL;
-        uv_close((uv_handle_t *)&reading->wakes, on_closed);
+        reader->job = NULL;
+        uv_close((uv_handle_t *)&reader->wakes, on_closed);
 }
 
-static void finish(struct reading *reading)
+static void finish(struct config_reader *reader)
 {
-        struct job *job = reading->job;
+        struct job *job = reader->job;
         struct config *config = job->config;
 
-        uv_thread_join(&reading->thread);
+        uv_thread_join(&reader->thread);
         job->config = NULL;
-        close_reading(reading);
-        reading->on_done(reading->owner, config, &job->error);
+        close_reader(reader);
+        reader->on_done(reader->owner, config, &job->error);
         job_free(job);
 }
 
 static void on_wake(uv_async_t *wakes)
 {
-        struct reading *reading = wakes->data;
+        struct config_reader *reader = wakes->data;
 
-        if (reading->job != NULL)
-                finish(reading);
+        if (reader->job != NULL)
+                finish(reader);
 }
 
 static void say_what_waits(struct job *job, struct error *error)
@@ -133,7 +133,7 @@ static void say_what_waits(struct job *job, struct error *error)
 }
 
 static struct job *job_create(
-    const char *path, const struct config *same, reading_load_fn *load, uv_async_t *wakes)
+    const char *path, const struct config *same, config_load_fn *load, uv_async_t *wakes)
 {
         struct job *job = xcalloc(1, sizeof *job);
 
@@ -162,39 +162,40 @@ static bool check_none_is_left(struct error *error)
         return !is_left;
 }
 
-struct reading *reading_start(uv_loop_t *loop, const char *path, const struct config *same,
-    reading_load_fn *load, reading_done_fn *on_done, void *owner, struct error *error)
+struct config_reader *config_reader_start(uv_loop_t *loop, const char *path,
+    const struct config *same, config_load_fn *load, config_read_fn *on_done, void *owner,
+    struct error *error)
 {
-        struct reading *reading;
+        struct config_reader *reader;
         int status;
 
         if (!check_none_is_left(error))
                 return NULL;
-        reading = xcalloc(1, sizeof *reading);
-        reading->on_done = on_done;
-        reading->owner = owner;
-        reading->wakes.data = reading;
-        status = uv_async_init(loop, &reading->wakes, on_wake);
+        reader = xcalloc(1, sizeof *reader);
+        reader->on_done = on_done;
+        reader->owner = owner;
+        reader->wakes.data = reader;
+        status = uv_async_init(loop, &reader->wakes, on_wake);
         if (status != 0) {
-                free(reading);
+                free(reader);
                 error_set(error, ERROR_TEMPORARY,
                     "the configuration cannot be read in the background: %s", uv_strerror(status));
                 return NULL;
         }
-        reading->job = job_create(path, same, load, &reading->wakes);
-        status = uv_thread_create(&reading->thread, work, reading->job);
+        reader->job = job_create(path, same, load, &reader->wakes);
+        status = uv_thread_create(&reader->thread, work, reader->job);
         if (status == 0)
-                return reading;
-        job_free(reading->job);
-        close_reading(reading);
+                return reader;
+        job_free(reader->job);
+        close_reader(reader);
         error_set(error, ERROR_TEMPORARY, "no thread can be started to read the configuration: %s",
             uv_strerror(status));
         return NULL;
 }
 
-void reading_give_up(struct reading *reading, struct error *error)
+void config_reader_give_up(struct config_reader *reader, struct error *error)
 {
-        struct job *job = reading->job;
+        struct job *job = reader->job;
         bool is_over;
 
         if (error != NULL)
@@ -208,10 +209,10 @@ void reading_give_up(struct reading *reading, struct error *error)
         uv_mutex_unlock(&job->lock);
         uv_mutex_unlock(&left.lock);
         if (is_over) {
-                uv_thread_join(&reading->thread);
+                uv_thread_join(&reader->thread);
                 job_free(job);
         } else {
-                pthread_detach(reading->thread);
+                pthread_detach(reader->thread);
         }
-        close_reading(reading);
+        close_reader(reader);
 }

@@ -11,23 +11,24 @@
 #include <stdbool.h>
 #include <uv.h>
 
-struct reading;
+struct config_reader;
 
 /* Called in that thread: it touches nothing but its arguments. `text`: to be taken for the file's
  * contents; NULL: the file is read. Returns NULL and *error if it fails. */
-typedef struct config *reading_load_fn(
+typedef struct config *config_load_fn(
     const char *path, const char *text, size_t length, struct error *error);
 
-/* Owns `config`; or it is NULL and *error, which is borrowed, says why. The reading is
+/* Owns `config`; or it is NULL and *error, which is borrowed, says why. The reader is
  * destroyed. */
-typedef void reading_done_fn(void *owner, struct config *config, const struct error *error);
+typedef void config_read_fn(void *owner, struct config *config, const struct error *error);
 
 /* Reads the file; or, with `same`, the text of that configuration, which is copied, and the files
  * that it names. NULL and *error: no thread can be started, or one that was given up still waits
  * for its file. */
-struct reading *reading_start(uv_loop_t *loop, const char *path, const struct config *same,
-    reading_load_fn *load, reading_done_fn *on_done, void *owner, struct error *error);
+struct config_reader *config_reader_start(uv_loop_t *loop, const char *path,
+    const struct config *same, config_load_fn *load, config_read_fn *on_done, void *owner,
+    struct error *error);
 
 /* It takes too long, or is not wanted any more. What it still reads is dropped. Sets *error, unless
  * that is NULL, to a text that names the file it waits for. */
-void reading_give_up(struct reading *reading, struct error *error);
+void config_reader_give_up(struct config_reader *reader, struct error *error);

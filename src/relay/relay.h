@@ -11,7 +11,7 @@
 struct relay_options {
         bool once; /* deliver what is there at the start, then end; without an admin endpoint */
         const char *config_path;
-        reading_load_fn *load; /* reads the configuration again */
+        config_load_fn *load; /* reads the configuration again */
         /* Prepares what may fail and does not belong to the relay. */
         bool (*prepare)(void *owner, const struct config *config, struct error *error);
         /* The configuration is in force: what belongs to the process, such as its log, follows

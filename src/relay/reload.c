@@ -33,8 +33,8 @@ struct reload {
         uint64_t number; /* of the reload under way, or of the last one */
         int64_t began_us;
 
-        struct reading *reading; /* owned while READING */
-        struct config *other;    /* owned; not in force yet, or not any more */
+        struct config_reader *reader; /* owned while READING */
+        struct config *other;         /* owned; not in force yet, or not any more */
         /* Owned; credentials alone, of these sinks in force; NULL: a reload of everything. */
         bool *only;
         bool is_of_postgres; /* and of the connections with PostgreSQL */
@@ -69,8 +69,8 @@ static void give_up_reading(struct reload *reload)
 {
         struct error why;
 
-        reading_give_up(reload->reading, &why);
-        reload->reading = NULL;
+        config_reader_give_up(reload->reader, &why);
+        reload->reader = NULL;
         if (reload->error.kind == ERROR_NONE)
                 error_set(&reload->error, ERROR_TEMPORARY,
                     "%s: the configuration could not be read within %d s. Repair the file system "
@@ -353,7 +353,7 @@ static void on_read(void *owner, struct config *config, const struct error *erro
 {
         struct reload *reload = owner;
 
-        reload->reading = NULL;
+        reload->reader = NULL;
         reload->other = config;
         if (config == NULL)
                 note_error(reload, error);
@@ -366,9 +366,9 @@ static void read_files(struct reload *reload)
         struct error why;
 
         reload->error.kind = ERROR_NONE;
-        reload->reading = reading_start(
+        reload->reader = config_reader_start(
             reload->is.loop, reload->is.path, same, reload->is.load, on_read, reload, &why);
-        if (reload->reading == NULL)
+        if (reload->reader == NULL)
                 error_set(
                     &reload->error, why.kind, "an earlier reading has not ended: %s", why.text);
         timer_arm(reload->limit, READ_LIMIT_MS);
@@ -548,7 +548,7 @@ void reload_serve(struct reload *reload)
                         begin(reload);
                 return;
         case RELOAD_READING:
-                if (reload->reading == NULL)
+                if (reload->reader == NULL)
                         go_on(reload);
                 return;
         case RELOAD_CONNECTING:
@@ -583,7 +583,7 @@ void reload_stop(struct reload *reload)
                 return;
         if (reload->error.kind == ERROR_NONE)
                 error_set(&reload->error, ERROR_TEMPORARY, "the relay is stopping");
-        if (reload->reading != NULL)
+        if (reload->reader != NULL)
                 give_up_reading(reload);
         fail(reload);
 }

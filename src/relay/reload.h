@@ -59,7 +59,7 @@ struct reload_settings {
         struct sink_set *sink_set;
         struct config **config; /* in force; a reload exchanges it */
         const char *path;       /* of the file */
-        reading_load_fn *load;
+        config_load_fn *load;
 };
 
 struct reload *reload_create(
