@@ -16,8 +16,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
-/* ---- NATS
- * --------------------------------------------------------------------------------------- */
+/* ---- NATS ------------------------------------------------------------------------------------ */
 
 static int64_t last_sequence(struct nats_server *server)
 {
@@ -125,8 +124,7 @@ void arrivals_read_nats(struct arrivals *arrivals, struct brokers *brokers)
         fclose(talk);
 }
 
-/* ---- Kafka
- * -------------------------------------------------------------------------------------- */
+/* ---- Kafka ----------------------------------------------------------------------------------- */
 
 static int by_time(const void *a_, const void *b_)
 {

@@ -16,8 +16,7 @@ static void set_link(struct faults *faults, enum broker broker, enum fault_kind 
         broker_set_link(&faults->world->brokers, broker, &(struct fault){.kind = kind});
 }
 
-/* ---- any of them
- * -------------------------------------------------------------------------------- */
+/* ---- any of them ----------------------------------------------------------------------------- */
 
 /* At times its address is still there, and ends connections at once, as a proxy does. */
 static bool begin_kill(struct faults *faults, const struct chaos_step *step, enum broker broker)
@@ -62,8 +61,7 @@ static void end_link(struct faults *faults, const struct chaos_step *step, enum 
         set_link(faults, broker, FAULT_NONE);
 }
 
-/* ---- NATS
- * --------------------------------------------------------------------------------------- */
+/* ---- NATS ------------------------------------------------------------------------------------ */
 
 static bool begin_reset(struct faults *faults, const struct chaos_step *step, enum broker broker)
 {
@@ -102,8 +100,7 @@ static void end_full(struct faults *faults, const struct chaos_step *step, enum 
         brokers_set_nats_full(&faults->world->brokers, false);
 }
 
-/* ---- RabbitMQ
- * ----------------------------------------------------------------------------------- */
+/* ---- RabbitMQ -------------------------------------------------------------------------------- */
 
 static bool begin_close(struct faults *faults, const struct chaos_step *step, enum broker broker)
 {
@@ -184,8 +181,7 @@ static void end_full_queue(struct faults *faults, const struct chaos_step *step,
         brokers_set_rabbit_full(&faults->world->brokers, false);
 }
 
-/* ---- Kafka
- * -------------------------------------------------------------------------------------- */
+/* ---- Kafka ----------------------------------------------------------------------------------- */
 
 static bool begin_short(struct faults *faults, const struct chaos_step *step, enum broker broker)
 {
@@ -202,8 +198,7 @@ static void end_short(struct faults *faults, const struct chaos_step *step, enum
         brokers_set_kafka_short(&faults->world->brokers, false);
 }
 
-/* ---- all
- * ---------------------------------------------------------------------------------------- */
+/* ---- all ------------------------------------------------------------------------------------- */
 
 #define FIRST STEP_NATS_KILL
 

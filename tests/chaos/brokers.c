@@ -36,8 +36,7 @@ const char *broker_name(enum broker broker)
         return names[broker];
 }
 
-/* ---- Kafka
- * -------------------------------------------------------------------------------------- */
+/* ---- Kafka ----------------------------------------------------------------------------------- */
 
 static void start_kafka(struct brokers *brokers)
 {
@@ -125,8 +124,7 @@ void brokers_set_kafka_short(struct brokers *brokers, bool is_short)
         rd_kafka_destroy(client);
 }
 
-/* ---- RabbitMQ
- * ----------------------------------------------------------------------------------- */
+/* ---- RabbitMQ -------------------------------------------------------------------------------- */
 
 #define RABBIT_RESOURCE(kind) "rabbit_misc:r(<<\"/\">>, " kind ", <<\"" BROKERS_QUEUE "\">>)"
 #define RABBIT_BINDING                                                                             \
@@ -176,8 +174,7 @@ static bool rabbit_accepts(struct brokers *brokers)
         return port_accepts(brokers->rabbit.port);
 }
 
-/* ---- NATS
- * --------------------------------------------------------------------------------------- */
+/* ---- NATS ------------------------------------------------------------------------------------ */
 
 struct nats_server *brokers_sound_nats(struct brokers *brokers)
 {
@@ -263,8 +260,7 @@ bool brokers_set_nats_full(struct brokers *brokers, bool is_full)
         return true;
 }
 
-/* ---- each
- * --------------------------------------------------------------------------------------- */
+/* ---- each ------------------------------------------------------------------------------------ */
 
 void brokers_begin(
     struct brokers *brokers, unsigned present, bool has_clusters, struct fault_proxy *proxy)

@@ -35,8 +35,7 @@ static bool is_for_sink(const struct chaos_history *history, uint32_t event)
                (history->events[event].sinks >> history->sink & 1u) != 0;
 }
 
-/* ---- what comes twice
- * --------------------------------------------------------------------------- */
+/* ---- what comes twice ------------------------------------------------------------------------ */
 
 static bool can_be_the_reason(
     const struct chaos_history *history, size_t i, int64_t earlier_us, int64_t later_us)
@@ -70,8 +69,7 @@ static void judge_repeated(struct judge *judge, const struct chaos_arrival *arri
         fault(judge, &verdict->n_unexplained, arrival->event, words);
 }
 
-/* ---- what comes
- * --------------------------------------------------------------------------------- */
+/* ---- what comes ------------------------------------------------------------------------------ */
 
 /* Whether it may have been dead when the later one arrived, and that been forgotten. A dead
  * letter that is still there is out of its key's order anyway. */

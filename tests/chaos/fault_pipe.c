@@ -29,8 +29,7 @@ static int64_t now_ms(const struct fault_pipe *pipe)
 
 static void pump(struct fault_pipe *pipe);
 
-/* ---- the end
- * ---------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 static void on_closed(uv_handle_t *handle)
 {
@@ -60,8 +59,7 @@ void fault_pipe_close(struct fault_pipe *pipe, bool by_reset)
         uv_close((uv_handle_t *)&pipe->timer, on_closed);
 }
 
-/* ---- from the queue to the socket
- * --------------------------------------------------------------- */
+/* ---- from the queue to the socket ------------------------------------------------------------ */
 
 static void on_written(uv_write_t *request, int status)
 {
@@ -151,8 +149,7 @@ static void arm(struct fault_pipe *pipe)
                     due_ms > now_ms(pipe) ? (uint64_t)(due_ms - now_ms(pipe)) : 0, 0);
 }
 
-/* ---- from the socket to the queue
- * --------------------------------------------------------------- */
+/* ---- from the socket to the queue ------------------------------------------------------------ */
 
 static struct fault_side *other(struct fault_side *side)
 {
@@ -245,8 +242,7 @@ static void pump(struct fault_pipe *pipe)
                 arm(pipe);
 }
 
-/* ---- the beginning
- * ------------------------------------------------------------------------------ */
+/* ---- the beginning --------------------------------------------------------------------------- */
 
 static void on_connected(uv_connect_t *request, int status)
 {

@@ -29,8 +29,7 @@ const char *cause_name(enum cause cause)
         return names[cause];
 }
 
-/* ---- the record
- * --------------------------------------------------------------------------------- */
+/* ---- the record ------------------------------------------------------------------------------ */
 
 unsigned faults_n_kills(const struct faults *faults)
 {
@@ -98,8 +97,7 @@ size_t faults_add_relay_incident(
         return i;
 }
 
-/* ---- relays
- * ------------------------------------------------------------------------------------- */
+/* ---- relays ---------------------------------------------------------------------------------- */
 
 /* Of a fault, or because of one. */
 static bool may_go_wrong(const struct faults *faults)
@@ -168,8 +166,7 @@ static void tell_newcomers(const struct world *world)
                 newcomers_note_nobody(world->newcomers, is_nobody);
 }
 
-/* ---- the plan
- * ----------------------------------------------------------------------------------- */
+/* ---- the plan -------------------------------------------------------------------------------- */
 
 /* A server that takes long to come back holds everything up: the plan then waits, rather than do at
  * once all that has become due meanwhile. */

@@ -21,8 +21,7 @@ static int find_configured(const char *name)
         return strcmp(name, "many") == 0 ? SINK_MANY : -1;
 }
 
-/* ---- what the logs tell
- * ------------------------------------------------------------------------- */
+/* ---- what the logs tell ---------------------------------------------------------------------- */
 
 /* ts=2026-01-31T12:00:00.123456Z */
 static int64_t timestamp_us(const char *line)
@@ -92,8 +91,7 @@ static void read_line(struct owners *owners, int relay, const char *line)
         owners->n_waiting += strstr(line, "event=shards_differ ") != NULL;
 }
 
-/* ---- what the database tells
- * -------------------------------------------------------------------- */
+/* ---- what the database tells ----------------------------------------------------------------- */
 
 static void read_divisions(struct owners *owners, const char *dsn)
 {
@@ -115,8 +113,7 @@ static void read_divisions(struct owners *owners, const char *dsn)
         PQfinish(admin);
 }
 
-/* ---- all of it
- * ---------------------------------------------------------------------------------- */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
 static int by_moment(const void *a_, const void *b_)
 {

@@ -45,8 +45,7 @@ static bool connect_to(const struct rabbit_watch *watch, amqp_connection_state_t
                amqp_channel_open(connection, 1) != NULL;
 }
 
-/* ---- its length
- * --------------------------------------------------------------------------------- */
+/* ---- its length ------------------------------------------------------------------------------ */
 
 static void note_length(struct rabbit_watch *watch, uint32_t n)
 {
@@ -76,8 +75,7 @@ static bool look(struct rabbit_watch *watch, amqp_connection_state_t connection)
         return true;
 }
 
-/* ---- what is in it
- * ------------------------------------------------------------------------------ */
+/* ---- what is in it --------------------------------------------------------------------------- */
 
 static int64_t came_at(struct rabbit_watch *watch)
 {

@@ -13,8 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-/* ---- times
- * -------------------------------------------------------------------------------------- */
+/* ---- times ----------------------------------------------------------------------------------- */
 
 struct times {
         struct span {
@@ -200,8 +199,7 @@ static void print_times(const struct faults *faults, const struct owners *owners
         times_print(&delayed, "delayed event due: until it arrives, faults included");
 }
 
-/* ---- counts
- * ------------------------------------------------------------------------------------- */
+/* ---- counts ---------------------------------------------------------------------------------- */
 
 /* Some of the sinks: the columns of one table. */
 struct columns {

@@ -35,8 +35,7 @@ static void pause_for(struct rollout *rollout, unsigned ms)
         rollout->next_us = clock_monotonic_us() + ms * INT64_C(1000);
 }
 
-/* ---- what it brings
- * ----------------------------------------------------------------------------- */
+/* ---- what it brings -------------------------------------------------------------------------- */
 
 static unsigned count_changes(const struct rollout *rollout, const unsigned *numbers)
 {
@@ -85,8 +84,7 @@ void rollout_describe(const struct rollout *rollout, char *words, size_t n_bytes
                     words + n, n_bytes - n, " %s %u", divided_sinks[i].name, rollout->numbers[i]);
 }
 
-/* ---- its course
- * --------------------------------------------------------------------------------- */
+/* ---- its course ------------------------------------------------------------------------------ */
 
 /* All relays have what the one before brought. */
 static void begin(struct rollout *rollout, const struct world *world)

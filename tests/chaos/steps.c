@@ -8,8 +8,7 @@
 #define NO_BOUND    UINT32_MAX
 #define REDIS_SINKS (1u << SINK_STREAM | 1u << SINK_ONCE)
 
-/* ---- relays
- * ------------------------------------------------------------------------------------- */
+/* ---- relays ---------------------------------------------------------------------------------- */
 
 /* Or the next one that runs. */
 static bool kill_relay(struct faults *faults, unsigned relay)
@@ -88,8 +87,7 @@ static bool begin_rollout(struct faults *faults, const struct chaos_step *step)
         return true;
 }
 
-/* ---- PostgreSQL
- * --------------------------------------------------------------------------------- */
+/* ---- PostgreSQL ------------------------------------------------------------------------------ */
 
 static void terminate_some(struct faults *faults, unsigned variant)
 {
@@ -102,8 +100,7 @@ static void terminate_some(struct faults *faults, unsigned variant)
         terminate_sessions(faults, which[variant % 3]);
 }
 
-/* ---- passwords
- * ---------------------------------------------------------------------------------- */
+/* ---- passwords ------------------------------------------------------------------------------- */
 
 static bool is_file_first(const struct chaos_step *step)
 {
@@ -174,8 +171,7 @@ static void end_redis_password(struct faults *faults, const struct chaos_step *s
         lose_redis_connections(faults);
 }
 
-/* ---- destinations
- * ------------------------------------------------------------------------------- */
+/* ---- destinations ---------------------------------------------------------------------------- */
 
 static const struct fault no_fault = {.kind = FAULT_NONE};
 static const struct fault refusal = {.kind = FAULT_REFUSE};
@@ -238,8 +234,7 @@ static bool is_without(const struct world *world, enum step_kind kind)
                    (without & WITHOUT_PASSWORDS) != 0);
 }
 
-/* ---- each step
- * ---------------------------------------------------------------------------------- */
+/* ---- each step ------------------------------------------------------------------------------- */
 
 bool step_begin(struct faults *faults, const struct chaos_step *step, size_t *incident)
 {

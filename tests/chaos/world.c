@@ -10,8 +10,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* ---- HTTP
- * --------------------------------------------------------------------------------------- */
+/* ---- HTTP ------------------------------------------------------------------------------------ */
 
 /* What it never takes is tried a few times. What it takes at other times it refuses for good, so
  * that the next one of the key is sent at once: should the relay end before it has written that
@@ -77,8 +76,7 @@ static void start_hook(struct world *world, struct hook *hook, enum chaos_sink s
         http_receiver_decide(hook->receiver, on_hook_request, hook);
 }
 
-/* ---- mail
- * --------------------------------------------------------------------------------------- */
+/* ---- mail ------------------------------------------------------------------------------------ */
 
 void world_set_mail_mood(struct world *world, const char *mood)
 {
@@ -90,8 +88,7 @@ void world_start_mail(struct world *world)
         smtp_receiver_start(&world->smtp, (const char *[]){"--mood", world->mood_path, NULL});
 }
 
-/* ---- relays
- * ------------------------------------------------------------------------------------- */
+/* ---- relays ---------------------------------------------------------------------------------- */
 
 const struct relay_settings the_usual = {.left_out = -1};
 
@@ -251,8 +248,7 @@ static void begin_relay(struct world *world, int i)
         relay_slot_start(&world->relays[i], false);
 }
 
-/* ---- all
- * ---------------------------------------------------------------------------------------- */
+/* ---- all ------------------------------------------------------------------------------------- */
 
 static void begin_postgres(struct world *world)
 {

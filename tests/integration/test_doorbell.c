@@ -96,8 +96,7 @@ static int count_rings(PGconn *spectator)
         return n;
 }
 
-/* ---- writers
- * ------------------------------------------------------------------------------------ */
+/* ---- writers --------------------------------------------------------------------------------- */
 
 Test(doorbell_writer, rings_only_while_the_lock_is_held_or_awaited)
 {
@@ -253,8 +252,7 @@ Test(doorbell_writer, is_quietened_by_relays_only)
         relay_fixture_end(&fixture);
 }
 
-/* ---- a relay
- * ------------------------------------------------------------------------------------ */
+/* ---- a relay --------------------------------------------------------------------------------- */
 
 Test(doorbell, wakes_a_relay_that_sleeps)
 {
@@ -373,8 +371,7 @@ Test(doorbell, is_kept_without_the_lock_by_relays_that_poll)
         end(&fixture, relay);
 }
 
-/* ---- several relays
- * ----------------------------------------------------------------------------- */
+/* ---- several relays -------------------------------------------------------------------------- */
 
 Test(doorbell_of_many, wakes_all_that_sleep)
 {
@@ -427,8 +424,7 @@ Test(doorbell_of_many, is_left_alone_by_a_relay_that_stands_by)
         end(&fixture, standby);
 }
 
-/* ---- lost connections
- * --------------------------------------------------------------------------- */
+/* ---- lost connections ------------------------------------------------------------------------ */
 
 /* Which of the relay's sessions it is. The one that owns lanes is `work`. */
 #define DOORBELL "query ~ 'await_quiet|unlock_all|pg_locks'"

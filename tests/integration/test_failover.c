@@ -16,8 +16,7 @@
 #define DEADLINE_MS 60000
 #define N_LATE      200
 
-/* ---- which of the writers' events
- * ----------------------------------------------------------------------------- */
+/* ---- which of the writers' events ------------------------------------------------------------ */
 
 /* A flag for each event of each writer; the writers have stopped. */
 struct flags {
@@ -79,8 +78,7 @@ static unsigned count_only_in(
         return count;
 }
 
-/* ---- a synchronous standby
- * ------------------------------------------------------------------------------- */
+/* ---- a synchronous standby ------------------------------------------------------------------- */
 
 /* Others see a transaction only when the standby has it. */
 static void expect_all_in_log(struct stage *stage)
@@ -296,8 +294,7 @@ Test(failover, delivers_what_the_standby_has_not_if_the_primary_restarts)
         end_wait_for_standby(restart_primary);
 }
 
-/* ---- a standby that lags
- * --------------------------------------------------------------------------------- */
+/* ---- a standby that lags --------------------------------------------------------------------- */
 
 static bool has_all_of_the_log(void *stage_)
 {

@@ -10,8 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- an old primary that comes back
- * ------------------------------------------------------------------------ */
+/* ---- an old primary that comes back ---------------------------------------------------------- */
 
 #define SESSIONS_OF_RELAY                                                                          \
         "FROM pg_stat_activity WHERE usename = 'relay' AND datname = current_database()"
@@ -181,8 +180,7 @@ Test(failover_servers, asks_a_person_when_redis_remembers_an_owner_that_the_new_
         stage_end(&stage, relay);
 }
 
-/* ---- a server that accepts no writes
- * --------------------------------------------------------------------- */
+/* ---- a server that accepts no writes --------------------------------------------------------- */
 
 static void wait_at_a_standby(const char *option, const char *wakeup)
 {

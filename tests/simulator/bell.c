@@ -36,8 +36,7 @@ int64_t world_latency_us(struct bell_world *at)
                                           : dice_between(&at->dice, 30, 300);
 }
 
-/* ---- what comes next
- * ---------------------------------------------------------------------------- */
+/* ---- what comes next ------------------------------------------------------------------------- */
 
 static bool is_before(const struct action *a, const struct action *b)
 {
@@ -88,8 +87,7 @@ static struct action take_next(struct bell_world *at)
         return next;
 }
 
-/* ---- writers
- * ------------------------------------------------------------------------------------ */
+/* ---- writers --------------------------------------------------------------------------------- */
 
 /* Most are short, and few of a burst are long, or it would soon end; any length is as likely as
  * twice that. */
@@ -157,8 +155,7 @@ static void release(struct bell_world *at, int w)
         world_order(at, dice_between(&at->dice, 50, 2 * at->mean_gap_us), WRITER_BEGINS, w, 0, 0);
 }
 
-/* ---- all else that happens
- * ---------------------------------------------------------------------- */
+/* ---- all else that happens ------------------------------------------------------------------- */
 
 /* In a burst relays wake up, and writers skip the bell; what of that stays open meets the quiet
  * that follows. */

@@ -197,8 +197,7 @@ void relay_crash(struct bell_world *world, int relay)
         world_order(world, dice_between(&world->dice, MS, SECOND), RELAY_STARTS, relay, 0, 0);
 }
 
-/* ---- what happens to it
- * ------------------------------------------------------------------------- */
+/* ---- what happens to it ---------------------------------------------------------------------- */
 
 static void see_event(struct bell_world *world, int relay, int lane, int number)
 {

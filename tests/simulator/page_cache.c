@@ -75,8 +75,7 @@ static _Noreturn void broken(const char *what, unsigned lane, unsigned event)
         exit(1);
 }
 
-/* ---- the database
- * ------------------------------------------------------------------------------- */
+/* ---- the database ---------------------------------------------------------------------------- */
 
 static bool is_visible(const struct event_state *event, const struct frame *frame)
 {
@@ -163,8 +162,7 @@ static struct page *read_page(void)
         return page;
 }
 
-/* ---- the lanes
- * ---------------------------------------------------------------------------------- */
+/* ---- the lanes ------------------------------------------------------------------------------- */
 
 static struct lane_state *lane_of(struct page_waiter *waiter)
 {
@@ -331,8 +329,7 @@ static void change_routing(struct lane_state *lane)
         page_cache_set_waiters(sim.cache, sim.waiters, N_LANES);
 }
 
-/* ---- what happens
- * ------------------------------------------------------------------------------- */
+/* ---- what happens ---------------------------------------------------------------------------- */
 
 static void ring(void)
 {

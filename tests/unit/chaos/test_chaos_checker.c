@@ -162,8 +162,7 @@ Test(chaos_checker, finds_dead_letters_that_need_not_have_died)
         cr_expect_eq(verdict.n_lost, 0, "dead is not lost");
 }
 
-/* ---- what may or may not come
- * ------------------------------------------------------------------- */
+/* ---- what may or may not come ---------------------------------------------------------------- */
 
 Test(chaos_checker, finds_a_refused_event_that_came_after_a_later_event)
 {
@@ -275,8 +274,7 @@ Test(chaos_checker, counts_no_optional_event_as_lost)
         cr_expect_eq(verdict.n_misordered, 1, "if it comes then in order");
 }
 
-/* ---- what comes twice
- * --------------------------------------------------------------------------- */
+/* ---- what comes twice ------------------------------------------------------------------------ */
 
 static const struct chaos_arrival repeated[] = {
     AT(0, 100), AT(2, 101), AT(5, 102), AT(0, 200), AT(2, 201)};

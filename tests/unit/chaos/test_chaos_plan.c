@@ -162,8 +162,7 @@ Test(chaos_plan, has_every_kind_of_step_and_at_most_six_at_a_time)
         chaos_plan_deinit(&plan);
 }
 
-/* ---- brokers
- * ------------------------------------------------------------------------------------ */
+/* ---- brokers --------------------------------------------------------------------------------- */
 
 static bool is_of_brokers(const struct chaos_step *step)
 {
