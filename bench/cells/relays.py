@@ -16,7 +16,8 @@ from rig import await_true, cpu_s, figure, progress, transactions
 
 SHARDS, CONCURRENCY, DELAY_MS = 64, 16, 100
 RELAYS = (1, 2, 4, 8)
-SECONDS, IDLE_S = 8, 10
+SECONDS, IDLE_S = 8, 20
+STATISTICS_S = 12  # a backend at rest keeps its counts for itself for ten seconds
 PER_SECOND, CONNECTIONS, N_RESTARTED = 2_000, 4, 8
 PER_RELAY_S = 5  # for which the publisher goes on for each restart
 KEYS = 1000  # of OUR_INSERT
@@ -112,7 +113,7 @@ def idle_cost(rig, receiver, n_relays):
     watcher = rig.watcher()
     rig.forget()
     with Relays(rig, n_relays, [sink(receiver)]) as relays:
-        time.sleep(2)
+        time.sleep(STATISTICS_S)
         pids = [relay.pid for relay in relays.relays]
         before = [transactions(watcher), sum(map(cpu_s, backends(rig))), sum(map(cpu_s, pids))]
         time.sleep(IDLE_S)
