@@ -156,8 +156,9 @@ void sharing_session_down(struct sharing *sharing)
         if (sharing->turns != NULL)
                 turns_lose(sharing->turns);
         sink_set_for_each (dispatcher, sharing->set)
-                for (unsigned i = 0; dispatcher->shards != NULL && i < dispatcher->n_shards; i++)
-                        dispatcher->shards[i].is_wanted = false;
+                for (unsigned i = 0; i < dispatcher->n_shards; i++)
+                        if (dispatcher_is_at_work(dispatcher))
+                                dispatcher->shards[i].is_wanted = false;
 }
 
 static void on_agreed(void *owner)

@@ -547,3 +547,38 @@ Test(modules, that_are_slow_to_begin_leave_the_turn_to_others)
         free(config);
         package_free(&package);
 }
+
+/* Its dispatcher has given its shards back, and waits for the sink. */
+Test(modules, may_close_late_while_a_session_is_lost)
+{
+        static const char config[] =
+            "postgres: {dsn: \"%s\"}\n"
+            "relay: {modules: %s}\n"
+            "sinks:\n"
+            "  - {name: own, topics: [\"**\"], shards: 2, max_in_flight: %d,"
+            " module: {file: null.so}}\n";
+        struct relay_fixture fixture;
+        struct package package;
+        struct relay_process *relay;
+
+        package_install(&package);
+        build_variant(&package, "null.so", "-DCLOSES_LATE");
+        relay_fixture_begin(&fixture, postgres_shared());
+        relay = relay_start(config, fixture.relay, package.modules, 100);
+        await_in_database(fixture.admin, "SELECT count(*) = 2 FROM courier.cursor WHERE epoch = 1",
+            "both shards are owned");
+        relay_reload(relay, config, fixture.relay, package.modules, 50);
+        await_in_database(fixture.admin, "SELECT count(*) = 2 FROM courier.cursor WHERE epoch = 2",
+            "the new sink owns both");
+        cr_expect_eq(relay_count_in_log(relay, "event=reloaded"), 0);
+        database_exec(fixture.admin,
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'relay'"
+            " AND datname = current_database()");
+        await_in_database(fixture.admin, "SELECT count(*) = 2 FROM courier.cursor WHERE epoch = 3",
+            "both are owned again");
+        relay_wait_for_log(relay, "event=reloaded", 30000);
+        relay_stop(relay);
+        relay_destroy(relay);
+        relay_fixture_end(&fixture);
+        package_free(&package);
+}
