@@ -51,18 +51,20 @@ static void await_stream(struct rig *rig)
         }
 }
 
-/* Delivers each event until it is delivered, as a relay does. */
+/* Delivers each event until it is delivered, as a relay does: while none gets through, it tries with
+ * one. */
 static void deliver_until_all_are(struct rig *rig, unsigned n)
 {
         bool *is_done = xcalloc(n, sizeof *is_done);
-        unsigned n_done = 0;
+        unsigned n_done = 0, n_most = n;
 
         while (n_done < n) {
+                const unsigned n_before = n_done;
                 size_t first = rig->driver.n_started;
                 unsigned *numbers = xcalloc(n, sizeof *numbers);
                 unsigned n_sent = 0;
 
-                for (unsigned i = 0; i < n; i++)
+                for (unsigned i = 0; i < n && n_sent < n_most; i++)
                         if (!is_done[i]) {
                                 numbers[n_sent++] = i;
                                 sink_driver_start(&rig->driver, &rig->events[i]);
@@ -81,6 +83,7 @@ static void deliver_until_all_are(struct rig *rig, unsigned n)
                         }
                 }
                 free(numbers);
+                n_most = n_done > n_before ? n : 1;
                 if (n_done < n)
                         nanosleep(
                             &(struct timespec){.tv_nsec = 100000000}, NULL); /* the breaker's */

@@ -100,6 +100,9 @@ Test(shards_handover, back_waits_for_an_attempt_that_was_given_up)
         await_shards_of("second", 4);
         http_receiver_wait(http, 2, DEADLINE_MS);
         cr_expect_eq(relay_count_in_log(first, "in_flight=1 consequence="), 1);
+        await_in_database(fixture.admin,
+            "SELECT count(*) = 1 FROM courier.cursor WHERE pace IS NOT NULL",
+            "the second relay has settled it");
         drain("false");
         relay_stop(second);
         await_shards_of("first", 3);
