@@ -272,3 +272,25 @@ Test(relay_sinks, lets_no_sink_wait_for_the_name_of_another)
         dns_server_destroy(names);
         relay_fixture_end(&fixture);
 }
+
+/* ---- where they begin ----------------------------------------------------------------------- */
+
+Test(relay_sinks, starts_with_what_is_published_from_now_on)
+{
+        struct relay_fixture fixture;
+        struct relay_process *relay;
+
+        relay_fixture_begin(&fixture, postgres_shared());
+        publish(fixture.admin, "t", "k", "before");
+        relay = relay_start("postgres: {dsn: \"%s\"}\n"
+                            "sinks: [{name: bus, topics: [\"**\"], stdout: {}}]\n",
+            fixture.relay);
+        await_in_database(
+            fixture.admin, "SELECT EXISTS (SELECT FROM courier.cursor)", "the sink has no cursor");
+        publish(fixture.admin, "t", "k", "after");
+        relay_wait_for_log(relay, "\"payload\": \"after\"", 30000);
+        cr_expect_eq(relay_count_in_log(relay, "\"payload\": \"before\""), 0);
+        relay_stop(relay);
+        relay_destroy(relay);
+        relay_fixture_end(&fixture);
+}

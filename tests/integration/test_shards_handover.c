@@ -3,6 +3,7 @@
 #include "support/relay_fixture.h"
 
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <stdio.h>
 
 enum { DEADLINE_MS = 60000 };
@@ -44,8 +45,8 @@ static void drain(const char *is_drained)
         database_exec(fixture.admin, sql);
 }
 
-/* The first relay has all shards, and an attempt that hangs; the second is there. */
-static void begin(const char *standby, const char *drain)
+/* The first relay has all shards, and an attempt that hangs. */
+static void begin_with_first(const char *standby, const char *drain)
 {
         http = http_receiver_start(NULL, NULL);
         relay_fixture_begin(&fixture, postgres_shared());
@@ -54,6 +55,12 @@ static void begin(const char *standby, const char *drain)
         http_receiver_answer_next(http, &(struct http_answer){.is_held = true});
         publish(fixture.admin, "t", "a", "held");
         http_receiver_wait(http, 1, DEADLINE_MS);
+}
+
+/* The second is there, and the first drained. */
+static void begin(const char *standby, const char *drain)
+{
+        begin_with_first(standby, drain);
         database_exec(
             fixture.admin, "UPDATE courier.member SET is_drained = true WHERE name = 'first'");
         second = start_relay("second", standby, drain);
@@ -86,6 +93,23 @@ Test(shards_handover, happens_on_news)
         http_receiver_release(http);
         await_shards_of("second", 4);
         relay_stop(first);
+        relay_stop(second);
+
+        cr_expect_eq(http_receiver_n_requests(http), 1);
+        end();
+}
+
+/* A relay that ends has until then the shard whose attempt hangs, and no other. */
+Test(shards_handover, does_not_wait_for_the_end_of_a_relay)
+{
+        begin_with_first("50ms", "1h");
+        second = start_relay("second", "50ms", "1h");
+        relay_wait_for_log(first, "event=shard_given", DEADLINE_MS);
+        process_signal(&first->process, SIGTERM);
+        await_shards_of("second", 3);
+        http_receiver_release(http);
+        await_shards_of("second", 4);
+        cr_expect_eq(relay_wait(first, DEADLINE_MS), 0);
         relay_stop(second);
 
         cr_expect_eq(http_receiver_n_requests(http), 1);

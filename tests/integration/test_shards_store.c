@@ -20,7 +20,7 @@ static struct outbox *outbox;
 static struct lane_store *store; /* shard 0 of two */
 
 static bool is_up, is_owned, is_gone;
-static char seen[400]; /* the last view, in words */
+static char seen[400]; /* the last view, in words; "as before" */
 
 static void on_up(void *owner)
 {
@@ -54,6 +54,10 @@ static void on_members(void *owner, const struct view *view)
         int length = 0;
 
         (void)owner;
+        if (view == NULL) {
+                snprintf(seen, sizeof seen, "as before");
+                return;
+        }
         for (size_t i = 0; i < view->n_members; i++)
                 length += snprintf(seen + length, sizeof seen - (size_t)length, "%s%s%s, ",
                     view->members[i].name, view->serves[i] ? " serves" : "",
@@ -116,13 +120,18 @@ static void stop(void)
 
 TestSuite(shards_store, .init = start, .fini = stop, .timeout = 120);
 
-static void expect_view(const char *expected)
+static void expect_seen(void (*look)(struct outbox *), const char *expected)
 {
         *seen = '\0';
-        outbox_read_members(outbox);
+        look(outbox);
         while (*seen == '\0')
                 uv_run(&loop, UV_RUN_ONCE);
         cr_expect_str_eq(seen, expected);
+}
+
+static void expect_view(const char *expected)
+{
+        expect_seen(outbox_read_members, expected);
 }
 
 static PGconn *join(const char *name, int shards)
@@ -164,6 +173,33 @@ Test(shards_store, sees_who_serves_a_sink_and_who_has_which_shard)
         PQfinish(a);
         PQfinish(b);
         PQfinish(stranger);
+}
+
+Test(shards_store, looks_closer_when_locks_have_changed)
+{
+        PGconn *a = join("a", 2);
+
+        take(a, -1);
+        expect_view("a serves, a/nobody");
+        expect_seen(outbox_look_at_members, "as before");
+        PQfinish(a);
+        await_in_database(
+            admin, "SELECT count(*) = 0 FROM courier.relay_lock", "the session has not ended");
+        expect_seen(outbox_look_at_members, "nobody/nobody");
+}
+
+static void join_with(const char *shards)
+{
+        outbox_join(outbox,
+            &(struct membership){.name = "r", .host = "host", .weight = 1, .shards = shards});
+}
+
+Test(shards_store, tells_the_others_what_it_serves_after_a_reload)
+{
+        join_with("{\"bus\": 2}");
+        expect_view("r serves, nobody/nobody");
+        join_with("{}");
+        expect_view("r, nobody/nobody");
 }
 
 static void await_gone(void)

@@ -10,8 +10,9 @@ The lists beside this file hold the mutations:
     -- tests            only if neither the simulator nor the core's unit tests can know
     test program ...    of tests/integration or tests/unit; or program:pattern, for some of its tests
 
-A run of whole lists renews their rows in the table of README.md. Those of the folder sinks begin with the number of one of the fifteen bugs listed in
-tests/integration/README.md, or with the name of their list.
+A run renews the rows of what it tried in the table of README.md. The names of mutations in the
+folder sinks begin with the number of one of the fifteen bugs listed in tests/integration/README.md,
+or with the name of their list.
 """
 import argparse
 import os
@@ -142,8 +143,8 @@ def try_one(folder, mutation, options):
 
 
 def write_table(rows):
-    """What has been shown, for people: between two marks of README.md, in the order of the lists. Rows of
-    lists that were not run stay as they are."""
+    """What has been shown, for people: between two marks of README.md, in the order of the lists. Rows
+    of what was not tried stay as they are."""
     path = pathlib.Path(__file__).parent / "README.md"
     before, _, rest = path.read_text().partition(BEGIN)
     told, _, after = rest.partition(END)
@@ -191,7 +192,7 @@ def main():
                         f"{'`' + noticed[0] + '`' + others if noticed else '–'} |")
             print(rows[-1], flush=True)
             n_survived += promise is None and not noticed
-    if not options.sinks and not options.words:
+    if not options.sinks:
         write_table(rows)
     print(f"\n{len(mutations)} mutations, {n_survived} survived")
     sys.exit(n_survived > 0)
