@@ -23,7 +23,7 @@ PARTITIONS = (4, 12, 24)  # a week's are about eleven
 SETTINGS = ("SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off;"
             " SET enable_bitmapscan = off; SET jit = off")
 CELL = "AND id >= 1 AND id <= 262144\n"
-TYPES = {"above": "bigint", "upto": "bigint", "mark_xid": "xid8", "from_floor": "bigint",
+TYPES = {"above": "bigint", "upto": "bigint", "from_floor": "bigint",
          "max_events": "integer", "max_event_bytes": "bigint"}
 
 
@@ -55,7 +55,7 @@ class Looker:
         self.cursor.execute(page_statement(table))
         self.cursor.execute("SELECT max(id) FROM courier.outbox")
         last = self.cursor.fetchone()[0]
-        self.statement = f"EXECUTE look ({last - 1}, {last + 10000}, '3', {last - 1}, 1000, 16000000)"
+        self.statement = f"EXECUTE look ({last - 1}, {last + 10000}, {last - 1}, 1000, 16000000)"
         self.look(100)
 
     def look(self, n_looks):

@@ -283,25 +283,31 @@ static int64_t last_to_look_at(const struct lane_store *store, int64_t above)
         return upto;
 }
 
-/* The mark from which on rows are looked at one by one, and which stragglers below it are looked
- * for. If these are too many to list, all rows from the oldest one on are looked at. */
-static struct frame_mark choose_rows(
+/* The id above which rows are looked at one by one: that of a mark, and stragglers below it are
+ * named. If these are too many to list, all rows from the oldest one on are looked at. */
+static int64_t choose_rows(
     const struct lane_store *store, struct page_values *params, struct page_shape *shape)
 {
         const struct frame_marks *marks = &store->outbox->marks;
-        const struct frame *from = store->request.start.from;
+        const struct page_request *request = &store->request;
+        const struct frame *from = request->start.from;
         struct frame_mark mark = frame_marks_near(marks, from);
         struct frame_mark oldest = frame_marks_below(marks, stragglers_oldest(from));
+        int64_t above = mark.floor;
 
-        shape->rows = stragglers_are_any(from) ? PAGE_ROWS_DEFINED : PAGE_ROWS_NEW;
-        if (!stragglers_list(from, mark.xid, &params->stragglers))
-                return oldest;
-        if (params->stragglers.bytes.length > 0) {
-                shape->rows = PAGE_ROWS_AND_STRAGGLERS;
+        if (above <= request->start.last_id) {
+                above = request->start.last_id;
+        } else if (!stragglers_list(from, mark.xid, &params->stragglers)) {
+                above =
+                    oldest.floor > request->start.last_id ? oldest.floor : request->start.last_id;
+        } else if (params->stragglers.bytes.length > 0) {
                 params->values[PAGE_STRAGGLERS] = array_end(&params->stragglers);
                 set_number(params, PAGE_STRAGGLER_FLOOR, oldest.floor);
         }
-        return mark;
+        shape->rows = params->values[PAGE_STRAGGLERS] != NULL ? PAGE_ROWS_AND_STRAGGLERS
+                      : above < from->floor                   ? PAGE_ROWS_DEFINED
+                                                              : PAGE_ROWS_NEW;
+        return above;
 }
 
 static void execute(
@@ -322,7 +328,6 @@ static void send_request(struct lane_store *store)
         const struct frame *from = request->start.from;
         struct page_shape shape = page_shape_of(&store->route);
         struct page_values params = {0};
-        struct frame_mark mark;
         int64_t above;
 
         frame_marks_note(&store->outbox->marks, from);
@@ -330,13 +335,11 @@ static void send_request(struct lane_store *store)
         shape.tells_shards = store->tells_shards;
         shape.chooses_shards = store->shards != NULL;
         shape.leaves_out = store->newest_end != NULL && frame_is_older(from, store->newest_end);
-        mark = choose_rows(store, &params, &shape);
-        above = request->start.last_id > mark.floor ? request->start.last_id : mark.floor;
+        above = choose_rows(store, &params, &shape);
         shape.cell = page_cell(above);
         store->upto = last_to_look_at(store, above);
         params.values[PAGE_FROM_SNAPSHOT] = from->snapshot;
         set_number(&params, PAGE_FROM_FLOOR, from->floor);
-        set_number(&params, PAGE_MARK_XID, (int64_t)mark.xid);
         if (!shape.is_opening)
                 params.values[PAGE_UNTIL_SNAPSHOT] = request->start.until->snapshot;
         set_number(&params, PAGE_LAST_ID, request->start.last_id);

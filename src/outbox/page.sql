@@ -6,13 +6,15 @@
 --
 --   opening      the difference ends at this statement's own snapshot, which shows just what is in it
 --   going_on     it was opened before: what was committed since is not in it
---   defined      transactions were in progress at from_snapshot, or may have been: every row above $above
---                is asked whether from_snapshot shows it, which is what a difference is by its definition
+--   defined      rows above $above may be in from_snapshot: each is asked whether it is, which is what a
+--                difference is by its definition. Without, all rows above it are of the difference, if only
+--                they are visible
 --   shards       of each event it is told which shard of the sink it is of
---   stragglers   those of $stragglers are named, because rows of theirs may be far below
+--   stragglers   those of $stragglers are named, because they may have rows far below $above; those above
+--                it are found like any other
 --
 -- $last_id   everything of the difference up to here is behind us
--- $above     the same, and no row of a transaction from $mark_xid on is below it
+-- $above     the same, but for rows of $stragglers: the id after which the page looks at row by row
 -- $upto      no page looks at more ids than up to here
 -- $cell      that these ids are within certain constants: the planner leaves out the other partitions
 -- $straggler_floor  no row of a straggler is at or below it: which partitions are looked at
@@ -68,7 +70,6 @@ FROM (
     FROM courier.outbox
     WHERE id > $above::bigint AND id <= $upto::bigint
       $cell
-      AND txid >= $mark_xid::xid8
 --if defined
       AND NOT pg_visible_in_snapshot(txid, $from_snapshot::pg_snapshot)
 --end
@@ -81,19 +82,22 @@ FROM (
   )
   UNION ALL
   (
-    -- In progress at from_snapshot, committed since, however small their ids. A snapshot's xmax is the
-    -- last completed transaction plus one: transactions at or above it may have been in progress as
-    -- well, with ids below the floor. The row comparisons are what makes the planner use the index
-    -- on (txid, id), from the right place.
+    -- In progress at from_snapshot, committed since, however small their ids; the rows of those that
+    -- still are in progress are not looked at. A snapshot's xmax is the last completed transaction plus
+    -- one: transactions at or above it may have been in progress as well, with ids below the floor. The
+    -- row comparisons are what makes the planner use the index on (txid, id), from the right place.
     SELECT one.*
     FROM unnest($stragglers::xid8[]) AS straggler (txid),
          LATERAL (SELECT id, event_id, topic, key, type, payload, data, headers, created_at, source, deliver_at
                   FROM courier.outbox
                   WHERE (outbox.txid, outbox.id) > (straggler.txid, $last_id::bigint)
-                    AND (outbox.txid, outbox.id) <= (straggler.txid, $upto::bigint)
+                    AND (outbox.txid, outbox.id) <= (straggler.txid, $above::bigint)
                     AND outbox.id > $straggler_floor::bigint
                     $conditions
                   ORDER BY outbox.txid, outbox.id LIMIT $max_events::integer) AS one
+--if opening
+    WHERE pg_visible_in_snapshot(straggler.txid, pg_current_snapshot())
+--end
 --if going_on
     WHERE pg_visible_in_snapshot(straggler.txid, $until_snapshot::pg_snapshot)
 --end

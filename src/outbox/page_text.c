@@ -14,7 +14,6 @@ extern const char page_sql[]; /* page.sql, embedded at build time */
 static const char *const param_names[N_PAGE_PARAMS] = {
     [PAGE_FROM_SNAPSHOT] = "from_snapshot",
     [PAGE_FROM_FLOOR] = "from_floor",
-    [PAGE_MARK_XID] = "mark_xid",
     [PAGE_UNTIL_SNAPSHOT] = "until_snapshot",
     [PAGE_STRAGGLERS] = "stragglers",
     [PAGE_STRAGGLER_FLOOR] = "straggler_floor",

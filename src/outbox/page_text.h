@@ -16,7 +16,6 @@
 enum page_param {
         PAGE_FROM_SNAPSHOT,
         PAGE_FROM_FLOOR,
-        PAGE_MARK_XID,
         PAGE_UNTIL_SNAPSHOT,
         PAGE_STRAGGLERS,
         PAGE_STRAGGLER_FLOOR,
@@ -34,7 +33,7 @@ enum page_param {
 
 /* How the rows of the difference are told from those behind it. */
 enum page_rows {
-        PAGE_ROWS_NEW,            /* nothing was in progress at from_snapshot */
+        PAGE_ROWS_NEW,            /* those that it looks at are above the floor of from_snapshot */
         PAGE_ROWS_DEFINED,        /* by asking the snapshot about each of them */
         PAGE_ROWS_AND_STRAGGLERS, /* the same; and what was in progress for long is named */
 };

@@ -279,6 +279,36 @@ Test(reader, pages_through_a_bulk_insert_that_committed_late)
         test_database_drop(&fixture);
 }
 
+/* Half of it was written when the reader last looked. */
+Test(reader, looks_once_at_each_row_of_a_long_transaction)
+{
+        static const char half[] = "SELECT count(courier.publish('test.bulk', to_json(i))) "
+                                   "FROM generate_series(1, 10000) AS i";
+        struct test_database fixture = test_database_make();
+        PGconn *bulk = database_connect(fixture.app);
+        struct reader *reader = reader_open(fixture.relay,
+            &(struct reader_options){.start = START_BEGINNING, .max_in_flight = 200});
+        int64_t n_looked_at;
+
+        database_exec(bulk, "BEGIN");
+        database_exec(bulk, half);
+        publish(fixture.admin, "other");
+        reader_catch_up(reader);
+        database_exec(bulk, half);
+        database_exec(bulk, "COMMIT");
+        reader_catch_up(reader);
+        cr_assert_eq(reader->n_deliveries, 20001);
+        reader_close(reader);
+        database_await_no_relay(fixture.admin);
+        n_looked_at = database_integer(fixture.admin,
+            "SELECT sum(seq_tup_read + idx_tup_fetch) FROM pg_stat_user_tables"
+            " WHERE relname LIKE 'outbox%'");
+
+        cr_expect_lt(n_looked_at, 60000, "it has looked at %lld rows", (long long)n_looked_at);
+        PQfinish(bulk);
+        test_database_drop(&fixture);
+}
+
 Test(reader, resumes_in_the_middle_of_a_difference)
 {
         struct test_database fixture = test_database_make();

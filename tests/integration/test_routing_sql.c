@@ -159,7 +159,6 @@ enum { N_EVENTS = 60, N_PATTERNS = 4 };
 static PGresult *read_all(PGconn *connection, const struct routing_params *route)
 {
         const char *by_param[N_PAGE_PARAMS] = {[PAGE_FROM_FLOOR] = "0",
-            [PAGE_MARK_XID] = "3",
             [PAGE_ABOVE] = "0",
             [PAGE_UPTO] = "1000",
             [PAGE_MAX_EVENTS] = "1000",
