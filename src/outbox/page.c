@@ -289,24 +289,25 @@ static int64_t choose_rows(
     const struct lane_store *store, struct page_values *params, struct page_shape *shape)
 {
         const struct frame_marks *marks = &store->outbox->marks;
-        const struct page_request *request = &store->request;
-        const struct frame *from = request->start.from;
+        const struct frame *from = store->request.start.from;
         struct frame_mark mark = frame_marks_near(marks, from);
         struct frame_mark oldest = frame_marks_below(marks, stragglers_oldest(from));
-        int64_t above = mark.floor;
+        int64_t above = store->request.start.last_id;
+        bool are_listed = true;
 
-        if (above <= request->start.last_id) {
-                above = request->start.last_id;
-        } else if (!stragglers_list(from, mark.xid, &params->stragglers)) {
-                above =
-                    oldest.floor > request->start.last_id ? oldest.floor : request->start.last_id;
-        } else if (params->stragglers.bytes.length > 0) {
+        if (mark.floor > above) {
+                are_listed = stragglers_list(from, mark.xid, &params->stragglers);
+                if (are_listed)
+                        above = mark.floor;
+                else if (oldest.floor > above)
+                        above = oldest.floor;
+        }
+        shape->rows = above < from->floor ? PAGE_ROWS_DEFINED : PAGE_ROWS_NEW;
+        if (are_listed && params->stragglers.bytes.length > 0) {
+                shape->rows = PAGE_ROWS_AND_STRAGGLERS;
                 params->values[PAGE_STRAGGLERS] = array_end(&params->stragglers);
                 set_number(params, PAGE_STRAGGLER_FLOOR, oldest.floor);
         }
-        shape->rows = params->values[PAGE_STRAGGLERS] != NULL ? PAGE_ROWS_AND_STRAGGLERS
-                      : above < from->floor                   ? PAGE_ROWS_DEFINED
-                                                              : PAGE_ROWS_NEW;
         return above;
 }
 

@@ -25,11 +25,12 @@ static bool has(const struct page_text *text, const char *words)
         return strstr(text->sql, words) != NULL;
 }
 
-Test(page_text, asks_for_new_rows_only_when_there_can_be_no_stragglers)
+Test(page_text, asks_new_rows_for_nothing)
 {
         struct page_text text = render(&(struct page_shape){.is_any_topic = true});
 
         cr_assert(!has(&text, "UNION") && !has(&text, "topic =") && !has(&text, "WITH"));
+        cr_assert(!has(&text, "NOT pg_visible"));
         cr_assert(!has_param(&text, PAGE_STRAGGLERS) && !has_param(&text, PAGE_FROM_FLOOR));
         cr_assert(has_param(&text, PAGE_UNTIL_SNAPSHOT));
         page_text_deinit(&text);
