@@ -15,7 +15,7 @@ from table import judged, print_table, write_json
 
 # In this order when none is named: what fills the outbox comes last. `brokers`, `peers` and `scaling`, which
 # need servers and programs of their own, are only run when they are named.
-CELLS = ["latency", "writers", "attach", "partitions", "once", "looks", "held", "fanout", "webhooks",
+CELLS = ["latency", "writers", "attach", "partitions", "once", "looks", "large", "held", "fanout", "webhooks",
          "footprint", "relays", "growth", "troubled", "delay", "cost", "drain"]
 
 

@@ -332,6 +332,15 @@ def looks(f):
          f.spread("looks", f"a look at {n} partitions: CPU, to one at a plain table")] for n in (4, 12, 24)])
 
 
+def large(f):
+    of = "200,000 events of"
+    return rows_of(["200,000 events", "CPU of PostgreSQL's backends", "from COMMIT to the last delivery"], [
+        ["of transactions of 1,000", f.value("large", f"{of} many transactions: CPU of the backends"), ""],
+        ["of one, open while the relay looks", f.value("large", f"{of} one transaction: CPU of the backends"),
+         f.value("large", f"{of} one transaction: from COMMIT to the last delivery")],
+        ["the second to the first", f.spread("large", f"{of} one transaction: CPU, to many transactions"), ""]])
+
+
 def partitions(f):
     ways = ["one INSERT per transaction", "100 rows per INSERT", "COPY of 10,000 rows"]
     return rows_of(["CPU of the backend for each event", "plain table", "partitioned", "ratio"], [
@@ -628,7 +637,7 @@ def examples(f):
 
 TABLES = {"constants": constants, "carries": carries, "steady": steady, "kinds of sinks": of_kinds, "examples": examples,
           "targets": targets, "drain": drain, "cost": cost, "latency": latency, "latency cpu": latency_cpu,
-          "looks": looks, "writers": writers, "partitions": partitions, "once": once, "peers": peers,
+          "looks": looks, "large": large, "writers": writers, "partitions": partitions, "once": once, "peers": peers,
           "peers cost": peers_cost, "webhooks": webhooks, "footprint": footprint, "growth": growth,
           "troubled": troubled, "relays": relays, "fanout": fanout, "delay": delay, "taps": taps_single, "taps bulk": taps_bulk,
           "marks": marks, "held": held, "attempts": attempts, "story": story}

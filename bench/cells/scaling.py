@@ -149,15 +149,19 @@ class Nowhere:
         return sum(count.read()[0] for count in self.counts)
 
 
-def write(rig, n_events, payload=None, keys=None, per_transaction=PER_TRANSACTION):
+def insert_events(cursor, n_events, payload=None, keys=None):
     keys = keys or [f"customer-{n}" for n in range(KEYS)]
+    cursor.execute("""
+        INSERT INTO courier.outbox (topic, key, type, payload)
+        SELECT (%s)[1 + n %% 2], (%s)[1 + n %% %s], 'order', %s::json FROM generate_series(1, %s) AS n""",
+        (TOPICS, keys, len(keys), payload or PAYLOAD, n_events))
+
+
+def write(rig, n_events, payload=None, keys=None, per_transaction=PER_TRANSACTION):
     connection = psycopg2.connect(rig.dsn("app"))
     for _ in range(0, n_events, per_transaction):
         with connection, connection.cursor() as cursor:
-            cursor.execute("""
-                INSERT INTO courier.outbox (topic, key, type, payload)
-                SELECT (%s)[1 + n %% 2], (%s)[1 + n %% %s], 'order', %s::json FROM generate_series(1, %s) AS n""",
-                (TOPICS, keys, len(keys), payload or PAYLOAD, per_transaction))
+            insert_events(cursor, per_transaction, payload, keys)
     connection.close()
 
 
