@@ -9,6 +9,7 @@
 #include "loop/timer.h"
 #include "pg/dsn.h"
 #include "pg/pg_error.h"
+#include "pg/session_start.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -26,6 +27,7 @@ enum pg_conn_state {
 struct expected {
         struct list link;
         bool is_sync;
+        bool is_of_others;       /* both results of the statement go to on_failed, at the sync */
         pg_result_fn *on_result; /* NULL: the result is dropped */
         pg_result_fn *on_failed; /* NULL: it does not fail without the connection */
         void *owner;
@@ -47,8 +49,8 @@ struct pg_conn {
         struct timer *timer;    /* the deadline of the state, or the end of the backoff */
         struct list expected;   /* expected::link, in the order the answers will come */
         struct list free_slots; /* expected::link, for reuse */
-        PGresult *failed; /* owned; of the first of them, to be told when it has ended; or NULL */
-        uint32_t n_failures; /* since the last complete greeting */
+        PGresult *kept;         /* owned; of the first of them, to be told at its sync; or NULL */
+        uint32_t n_failures;    /* since the last complete greeting */
 
         /* A failure found inside a call of the owner's; told from the loop, never inside the
          * call. */
@@ -88,8 +90,8 @@ static void unwatch_socket(struct pg_conn *conn)
 
 static void drop_session(struct pg_conn *conn)
 {
-        PQclear(conn->failed);
-        conn->failed = NULL;
+        PQclear(conn->kept);
+        conn->kept = NULL;
         unwatch_socket(conn); /* before PQfinish() closes the socket */
         PQfinish(conn->pq);
         conn->pq = NULL;
@@ -179,16 +181,36 @@ static void fail_with_result(struct pg_conn *conn, const PGresult *result)
         pg_conn_fail(conn, &error);
 }
 
-/* Takes the result of a statement that is allowed to fail by itself. on_failed is called when the
- * statement has ended: it may send the next statement, and for one that is sent between an error
- * and the end libpq would not report the end. */
-static bool take_failure(struct pg_conn *conn, const struct expected *expected, PGresult *result)
+static bool is_to_be_kept(const struct expected *first, const PGresult *result)
 {
         const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 
-        if (expected->on_failed == NULL || sqlstate == NULL || !sqlstate_is_of_statement(sqlstate))
+        if (first->is_of_others)
+                return result_is_success(result) || sqlstate != NULL;
+        return first->on_failed != NULL && !first->is_sync && sqlstate != NULL &&
+               sqlstate_is_of_statement(sqlstate);
+}
+
+/* What was kept is told when the transaction has ended: only then is it known, as its commit may
+ * fail, too; and what the receiver sends between an error and that end libpq would not report. */
+static void tell_kept(struct pg_conn *conn, const struct expected *expected)
+{
+        PGresult *kept = conn->kept;
+
+        conn->kept = NULL;
+        if (kept != NULL)
+                expected->on_failed(expected->owner, kept);
+}
+
+/* False: it is not one to keep. Of a statement's results the last is the one that counts. */
+static bool keep(struct pg_conn *conn, struct expected *first, PGresult *result)
+{
+        if (!is_to_be_kept(first, result))
                 return false;
-        conn->failed = result;
+        PQclear(conn->kept);
+        conn->kept = result;
+        if (result_ends_session(result)) /* no sync will come */
+                tell_kept(conn, first);
         return true;
 }
 
@@ -207,46 +229,16 @@ static bool watch_socket(struct pg_conn *conn, int events)
 
 static void start_connecting(struct pg_conn *conn)
 {
-        /* Later entries win, and so does what the DSN says over what stands before it. */
-        const char *keywords[13];
-        const char *values[13];
-        int n = 0;
-
         enter(conn, PG_CONN_CONNECTING);
         conn->is_outdated = false;
         conn->tls = tls_default_choose(conn->config.dsn);
-#define OPTION(name, value) (keywords[n] = (name), values[n] = (value), n++)
-        OPTION("fallback_application_name", conn->instance);
-        OPTION("keepalives_idle", "1"); /* see DEAD_CLIENT_SETTINGS */
-        OPTION("keepalives_interval", "1");
-        OPTION("keepalives_count", "3");
-        OPTION("tcp_user_timeout", "3500");
-        OPTION("target_session_attrs", "read-write");
-        if (conn->tls.sslmode != NULL)
-                OPTION("sslmode", conn->tls.sslmode);
-        if (conn->tls.sslrootcert != NULL)
-                OPTION("sslrootcert", conn->tls.sslrootcert);
-        OPTION("dbname", conn->config.dsn);
-        OPTION("client_encoding", "UTF8");
-        if (conn->config.password != NULL)
-                OPTION("password", conn->config.password);
-        OPTION(NULL, NULL);
-#undef OPTION
-
-        conn->pq = PQconnectStartParams(keywords, values, 1);
+        conn->pq = session_start(&conn->config, &conn->tls, conn->instance);
         if (conn->pq == NULL || PQstatus(conn->pq) == CONNECTION_BAD) {
                 fail_with(conn, "cannot connect",
                     conn->pq != NULL ? PQerrorMessage(conn->pq) : "out of memory");
                 return;
         }
-        PQsetErrorVerbosity(conn->pq, PQERRORS_VERBOSE); /* why it is refused, in any language */
         watch_socket(conn, SOCKET_WRITABLE);
-}
-
-static void ignore_notice(void *owner, const PGresult *notice)
-{
-        (void)owner;
-        (void)notice;
 }
 
 static void become_connected(struct pg_conn *conn)
@@ -255,7 +247,6 @@ static void become_connected(struct pg_conn *conn)
                 fail_with(conn, "cannot use the connection", "session is read-only");
                 return;
         }
-        PQsetNoticeReceiver(conn->pq, ignore_notice, NULL);
         PQsetErrorVerbosity(conn->pq, PQERRORS_DEFAULT);
         if (PQsetnonblocking(conn->pq, 1) != 0 || PQenterPipelineMode(conn->pq) != 1) {
                 fail_with(conn, "cannot use the connection", PQerrorMessage(conn->pq));
@@ -322,8 +313,11 @@ static void pop_expected(struct pg_conn *conn)
 /* False once the connection has been lost or closed, be it by the receiver of a result. */
 static bool take_result(struct pg_conn *conn, PGresult *result)
 {
-        const struct expected *first = list_owner(conn->expected.next, struct expected, link);
+        struct expected *first = list_owner(conn->expected.next, struct expected, link);
+        struct expected ended;
 
+        if (keep(conn, first, result))
+                return is_open(conn);
         switch (PQresultStatus(result)) {
         case PGRES_COMMAND_OK:
         case PGRES_TUPLES_OK:
@@ -334,7 +328,9 @@ static bool take_result(struct pg_conn *conn, PGresult *result)
                 return is_open(conn);
         case PGRES_PIPELINE_SYNC:
                 assert(first->is_sync);
+                ended = *first;
                 pop_expected(conn);
+                tell_kept(conn, &ended);
                 break;
         case PGRES_EMPTY_QUERY:
         case PGRES_COPY_OUT:
@@ -345,8 +341,6 @@ static bool take_result(struct pg_conn *conn, PGresult *result)
         case PGRES_FATAL_ERROR:
         case PGRES_SINGLE_TUPLE:
         case PGRES_PIPELINE_ABORTED:
-                if (take_failure(conn, first, result))
-                        return true;
                 fail_with_result(conn, result);
                 break;
         }
@@ -354,17 +348,11 @@ static bool take_result(struct pg_conn *conn, PGresult *result)
         return is_open(conn);
 }
 
-/* The first statement has no more results. False once the connection has been lost or closed. */
-static bool end_first(struct pg_conn *conn)
+/* The first one has no more results; of a sync its own is still to come. */
+static void end_results(struct pg_conn *conn)
 {
-        const struct expected first = *list_owner(conn->expected.next, struct expected, link);
-        PGresult *failed = conn->failed;
-
-        conn->failed = NULL;
-        pop_expected(conn);
-        if (failed != NULL)
-                first.on_failed(first.owner, failed);
-        return is_open(conn);
+        if (!list_owner(conn->expected.next, struct expected, link)->is_sync)
+                pop_expected(conn);
 }
 
 static void take_results(struct pg_conn *conn)
@@ -375,8 +363,10 @@ static void take_results(struct pg_conn *conn)
                 PGresult *result = PQgetResult(conn->pq);
 
                 progress = true;
-                if (result == NULL ? !end_first(conn) : !take_result(conn, result))
+                if (result != NULL && !take_result(conn, result))
                         return;
+                if (result == NULL)
+                        end_results(conn);
         }
         if (progress)
                 note_progress(conn);
@@ -528,18 +518,16 @@ static void expect(struct pg_conn *conn, const struct expected *answer)
         }
         if (list_is_empty(&conn->expected))
                 timer_arm(conn->timer, (uint64_t)conn->config.query_timeout_ms);
-        slot->is_sync = answer->is_sync;
-        slot->on_result = answer->on_result;
-        slot->on_failed = answer->on_failed;
-        slot->owner = answer->owner;
+        *slot = *answer;
         list_push_back(&conn->expected, &slot->link);
 }
 
 /* Each statement is a transaction of its own. */
 static void end_statement(struct pg_conn *conn, int sent, const struct expected *answer)
 {
-        static const struct expected sync = {.is_sync = true};
+        struct expected sync = *answer;
 
+        sync.is_sync = true;
         if (sent != 1 || PQpipelineSync(conn->pq) != 1) {
                 fail_later(conn);
                 return;
@@ -549,30 +537,51 @@ static void end_statement(struct pg_conn *conn, int sent, const struct expected 
         flush(conn);
 }
 
+static void prepare(
+    struct pg_conn *conn, const struct pg_statement *statement, const struct expected *answer)
+{
+        if (is_open(conn) && !has_failed_sending(conn))
+                end_statement(conn,
+                    PQsendPrepare(
+                        conn->pq, statement->name, statement->sql, statement->n_params, NULL),
+                    answer);
+}
+
 void pg_conn_prepare(struct pg_conn *conn, const struct pg_statement *statement)
 {
-        static const struct expected nothing;
+        prepare(conn, statement, &(struct expected){0});
+}
 
-        if (!is_open(conn) || has_failed_sending(conn))
-                return;
-        end_statement(conn,
-            PQsendPrepare(conn->pq, statement->name, statement->sql, statement->n_params, NULL),
-            &nothing);
+static void execute(struct pg_conn *conn, const struct pg_statement *statement,
+    const char *const *values, bool binary_result, const struct expected *answer)
+{
+        if (is_open(conn) && !has_failed_sending(conn))
+                end_statement(conn,
+                    PQsendQueryPrepared(conn->pq, statement->name, statement->n_params, values,
+                        NULL, NULL, binary_result ? 1 : 0),
+                    answer);
 }
 
 void pg_conn_try(struct pg_conn *conn, const struct pg_statement *statement,
     const char *const *values, bool binary_result, pg_result_fn *on_result, pg_result_fn *on_failed,
     void *owner)
 {
-        const struct expected answer = {
-            .on_result = on_result, .on_failed = on_failed, .owner = owner};
+        execute(conn, statement, values, binary_result,
+            &(struct expected){.on_result = on_result, .on_failed = on_failed, .owner = owner});
+}
 
-        if (!is_open(conn) || has_failed_sending(conn))
-                return;
-        end_statement(conn,
-            PQsendQueryPrepared(conn->pq, statement->name, statement->n_params, values, NULL, NULL,
-                binary_result ? 1 : 0),
-            &answer);
+void pg_conn_run(struct pg_conn *conn, const struct pg_statement *statement,
+    const char *const *values, pg_result_fn *on_ended, void *owner)
+{
+        execute(conn, statement, values, false,
+            &(struct expected){.is_of_others = true, .on_failed = on_ended, .owner = owner});
+}
+
+void pg_conn_prepare_run(
+    struct pg_conn *conn, const struct pg_statement *statement, pg_result_fn *on_ended, void *owner)
+{
+        prepare(conn, statement,
+            &(struct expected){.is_of_others = true, .on_failed = on_ended, .owner = owner});
 }
 
 void pg_conn_execute(struct pg_conn *conn, const struct pg_statement *statement,
@@ -583,10 +592,7 @@ void pg_conn_execute(struct pg_conn *conn, const struct pg_statement *statement,
 
 void pg_conn_ask(struct pg_conn *conn, const char *sql, pg_result_fn *on_result, void *owner)
 {
-        const struct expected answer = {.on_result = on_result, .owner = owner};
-
-        if (!is_open(conn) || has_failed_sending(conn))
-                return;
-        end_statement(
-            conn, PQsendQueryParams(conn->pq, sql, 0, NULL, NULL, NULL, NULL, 0), &answer);
+        if (is_open(conn) && !has_failed_sending(conn))
+                end_statement(conn, PQsendQueryParams(conn->pq, sql, 0, NULL, NULL, NULL, NULL, 0),
+                    &(struct expected){.on_result = on_result, .owner = owner});
 }

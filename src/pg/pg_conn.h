@@ -98,6 +98,17 @@ void pg_conn_try(struct pg_conn *conn, const struct pg_statement *statement,
     const char *const *values, bool binary_result, pg_result_fn *on_result, pg_result_fn *on_failed,
     void *owner);
 
+/*
+ * The same for a statement of others, such as a function of an application: every error is the
+ * receiver's, whatever it is. on_ended comes when the transaction has ended, which may fail at its
+ * very end, with the rows or with the error. If the server ends the session with that error
+ * (FATAL), on_lost follows.
+ */
+void pg_conn_run(struct pg_conn *conn, const struct pg_statement *statement,
+    const char *const *values, pg_result_fn *on_ended, void *owner);
+void pg_conn_prepare_run(struct pg_conn *conn, const struct pg_statement *statement,
+    pg_result_fn *on_ended, void *owner);
+
 /* A statement that is not prepared, and so needs no session that stays: a pooler may stand in
  * between. */
 void pg_conn_ask(struct pg_conn *conn, const char *sql, pg_result_fn *on_result, void *owner);

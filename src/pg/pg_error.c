@@ -33,6 +33,20 @@ void pg_error_set_error(struct error *error, const char *doing, const char *text
         bytes_deinit(&line);
 }
 
+bool result_is_success(const PGresult *result)
+{
+        return PQresultStatus(result) == PGRES_COMMAND_OK ||
+               PQresultStatus(result) == PGRES_TUPLES_OK;
+}
+
+bool result_ends_session(const PGresult *result)
+{
+        const char *severity = PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
+
+        return severity != NULL &&
+               (strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0);
+}
+
 enum error_kind sqlstate_kind(const char *sqlstate)
 {
         static const struct {

@@ -16,6 +16,11 @@ void pg_error_set_error(struct error *error, const char *doing, const char *text
 /* What the server said of a statement that it refused, with the kind that its SQLSTATE means. */
 void pg_error_set_refused(struct error *error, const PGresult *failed);
 
+bool result_is_success(const PGresult *result);
+
+/* The server said FATAL or PANIC: it ends the session with that. */
+bool result_ends_session(const PGresult *result);
+
 /* What a failed statement means to a program; ERROR_DATABASE if nothing special. */
 enum error_kind sqlstate_kind(const char *sqlstate);
 
