@@ -12,7 +12,7 @@
  */
 #pragma once
 
-#include "sinks/rabbitmq/attempt_queue.h"
+#include "sinks/attempt_queue.h"
 #include "sinks/rabbitmq/rabbitmq_answers.h"
 #include "sinks/rabbitmq/rabbitmq_unconfirmed.h"
 
