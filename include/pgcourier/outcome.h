@@ -31,11 +31,12 @@ enum outcome_fault {
         OUTCOME_FAULT_PROTOCOL, /* an answer that makes no sense, or a redirect not followed */
         OUTCOME_FAULT_TOO_LARGE,
         OUTCOME_FAULT_EVENT, /* this event cannot be sent there as it is: no address, no such member */
-        OUTCOME_FAULT_NATS,  /* an error of the server or of JetStream */
-        OUTCOME_FAULT_AMQP,  /* a return, a nack, a channel or connection that was closed */
-        OUTCOME_FAULT_KAFKA, /* an error code of a broker or of the client */
+        OUTCOME_FAULT_NATS,     /* an error of the server or of JetStream */
+        OUTCOME_FAULT_AMQP,     /* a return, a nack, a channel or connection that was closed */
+        OUTCOME_FAULT_KAFKA,    /* an error code of a broker or of the client */
+        OUTCOME_FAULT_POSTGRES, /* an error of the server, or of a function that was called */
 };
-#define OUTCOME_FAULTS 19 /* may grow; treat unknown values as OUTCOME_FAULT_OTHER */
+#define OUTCOME_FAULTS 20 /* may grow; treat unknown values as OUTCOME_FAULT_OTHER */
 
 #define OUTCOME_NO_DELAY (-1)
 

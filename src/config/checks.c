@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "config/broker_checks.h"
 #include "config/checks_common.h"
+#include "config/postgres_block.h"
 #include "config/url.h"
 #include "config/values.h"
 #include "text/network.h"
@@ -359,13 +360,13 @@ static bool check_has_one_kind(
 {
         int n_kinds = (sink->redis != NULL) + (sink->http != NULL) + (sink->email != NULL) +
                       (sink->nats != NULL) + (sink->rabbitmq != NULL) + (sink->kafka != NULL) +
-                      (sink->stdout_ != NULL) + (sink->module != NULL);
+                      (sink->postgres != NULL) + (sink->stdout_ != NULL) + (sink->module != NULL);
 
         if (n_kinds == 1)
                 return true;
         return source_fail(source, path, "",
             "%s; exactly one of these is needed: redis, http, email, nats, rabbitmq, kafka, "
-            "stdout, module",
+            "postgres, stdout, module",
             n_kinds == 0 ? "has no destination" : "has more than one destination");
 }
 
@@ -461,10 +462,14 @@ static bool check_rate(
         return true;
 }
 
-/* Each mail on its way occupies a thread. */
+/* Each mail on its way occupies a thread, each call a connection. */
 static bool check_concurrency(
     const struct source *source, const struct sink_config *sink, const char *path)
 {
+        if (sink->postgres != NULL && sink->postgres->call != NULL && sink->concurrency > 1000)
+                return source_fail(source, path, "concurrency",
+                    "'%u' is out of range; allowed for postgres.call: 1 to 1000",
+                    sink->concurrency);
         return sink->email == NULL || sink->concurrency <= 16 ||
                source_fail(source, path, "concurrency",
                    "'%u' is out of range; allowed for email: 1 to 16", sink->concurrency);
@@ -485,6 +490,8 @@ static bool check_kind(const struct source *source, struct sink_config *sink, co
                 return check_rabbitmq(source, sink->rabbitmq, block_path);
         if (sink->kafka != NULL)
                 return check_kafka(source, sink->kafka, block_path);
+        if (sink->postgres != NULL)
+                return check_postgres_sink(source, sink->postgres, block_path);
         return sink->email == NULL || check_email(source, sink->email, block_path);
 }
 
@@ -590,6 +597,8 @@ bool config_check(const struct source *source, struct config *config)
                 key_path_item(path, "sinks", i);
                 if (!check_sink(source, &config->sinks[i], path))
                         return false;
+                if (config->sinks[i].postgres != NULL)
+                        postgres_sink_choose_server(config->sinks[i].postgres, &config->postgres);
         }
         name_relay(&config->relay);
         return check_admin(source, config->admin) && check_portal(source, config->portal) &&

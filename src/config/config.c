@@ -61,6 +61,11 @@ void config_free(struct config *config)
         config->n_sinks += config->n_unserved;
         for (unsigned i = 0; i < config->n_sinks; i++) {
                 struct redis_config *redis = config->sinks[i].redis;
+                struct postgres_sink_config *postgres = config->sinks[i].postgres;
+                if (postgres != NULL) {
+                        free(postgres->server.dsn);
+                        free(postgres->server.password);
+                }
                 if (redis != NULL) {
                         /* Taken from the URL: no row owns them. */
                         free(redis->host);

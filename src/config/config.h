@@ -387,6 +387,23 @@ struct kafka_config {
         unsigned n_properties;
 };
 
+struct postgres_sink_config {
+        char *call;   /* "schema.function"; NULL: see `insert` */
+        char *insert; /* "schema.table"; NULL: see `call` */
+        char *dsn;    /* never logged; NULL: that of the relay, with its password */
+        char *password;
+        char *role;        /* NULL: the one that logs in */
+        char *search_path; /* NULL: the role's */
+        char **settings;   /* "name=value" for each session */
+        unsigned n_settings;
+        char *consumer; /* who accepts in the inbox of the target; NULL: the sink's name */
+        uint32_t batch; /* events of one INSERT */
+        int64_t timeout_ms;
+        int64_t connect_timeout_ms;
+        int64_t idle_ms;               /* an unused connection is kept this long */
+        struct postgres_config server; /* what the keys come to; no key of its own */
+};
+
 /* A kind of sink in a shared object of others (sinks/registry.h). */
 struct module_config {
         char *file; /* within relay.modules */
@@ -407,6 +424,7 @@ enum {
         HTTP_TABLE_CONCURRENCY_MIN = 1024,
         HTTP_TABLE_CONCURRENCY = 16384,
         EMAIL_CONCURRENCY = 2,
+        POSTGRES_CONCURRENCY = 4, /* calls, each on a connection of its own */
 };
 
 struct sink_config {
@@ -439,6 +457,7 @@ struct sink_config {
         struct nats_config *nats;
         struct rabbitmq_config *rabbitmq;
         struct kafka_config *kafka;
+        struct postgres_sink_config *postgres;
         struct module_config *module;
         uint64_t files; /* sink_config_fingerprint() when this was read */
 };

@@ -224,7 +224,8 @@ static const struct config_key sink_keys[] = {
         .help =
             "attempts that a relay has in flight at the same time. `0`: 16 for `http`, with "
             "`receivers: table` 16384 or three quarters of the files that may be open; 2 for "
-            "`email` (at most 16); no limit but `max_in_flight` for the other kinds; a `module` "
+            "`email` (at most 16); 4 for `postgres` with `call`, each on a connection of its own; "
+            "no limit but `max_in_flight` for the other kinds; a `module` "
             "sets its own"},
     {"rate", KEY_BLOCK, MEMBER(rate), .block = &rate_block,
         .help =
@@ -259,6 +260,9 @@ static const struct config_key sink_keys[] = {
         .help = "publish to an exchange of RabbitMQ"},
     {"kafka", KEY_OPTIONAL_BLOCK, MEMBER(kafka), .block = &kafka_block,
         .help = "write to topics of Kafka; needs the package `pgcourier-kafka`"},
+    {"postgres", KEY_OPTIONAL_BLOCK, MEMBER(postgres), .block = &postgres_sink_block,
+        .help = "call a function of PostgreSQL, or insert into a table, exactly once for each "
+                "event"},
     {"stdout", KEY_OPTIONAL_BLOCK, MEMBER(stdout_), .block = &stdout_block,
         .help = "print as JSON lines"},
     {"module", KEY_OPTIONAL_BLOCK, MEMBER(module), .block = &module_block,
@@ -287,7 +291,7 @@ static const struct config_key root_keys[] = {
         .help = "what is logged"},
     {"sinks", KEY_BLOCK, LIST(sinks, n_sinks), .is_required = true, .block = &sink_block,
         .help = "the destinations, each of exactly one kind: redis, http, email, nats, "
-                "rabbitmq, kafka, stdout or module"},
+                "rabbitmq, kafka, postgres, stdout or module"},
 };
 BLOCK(config_root, root_keys);
 #undef OWNER

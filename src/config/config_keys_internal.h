@@ -22,6 +22,6 @@
 
 /* The blocks of the kinds of sinks: sink_config.c and broker_keys.c. */
 extern const struct config_block redis_block, http_block, email_block, stdout_block, module_block;
-extern const struct config_block nats_block, rabbitmq_block, kafka_block;
+extern const struct config_block nats_block, rabbitmq_block, kafka_block, postgres_sink_block;
 
 extern const struct config_block debezium_block;

@@ -23,6 +23,8 @@ const char *sink_config_kind(const struct sink_config *sink)
                 return "rabbitmq";
         if (sink->kafka != NULL)
                 return "kafka";
+        if (sink->postgres != NULL)
+                return "postgres";
         if (sink->stdout_ != NULL)
                 return "stdout";
         if (sink->module != NULL)
@@ -44,6 +46,8 @@ const void *sink_config_options(const struct sink_config *sink)
                 return sink->rabbitmq;
         if (sink->kafka != NULL)
                 return sink->kafka;
+        if (sink->postgres != NULL)
+                return sink->postgres;
         if (sink->stdout_ != NULL)
                 return sink->stdout_;
         if (sink->module != NULL)
@@ -141,6 +145,13 @@ static void append_rabbitmq(struct bytes *words, const struct rabbitmq_config *r
                 bytes_printf(words, ", queue %s", rabbitmq->routing_key);
 }
 
+static void append_postgres(struct bytes *words, const struct postgres_sink_config *postgres)
+{
+        bytes_printf(words, "%s %s in %s", postgres->call != NULL ? "function" : "table",
+            postgres->call != NULL ? postgres->call : postgres->insert,
+            postgres->dsn != NULL ? "another database" : "the outbox's database");
+}
+
 char *sink_config_target(const struct sink_config *sink)
 {
         struct bytes words = {0};
@@ -160,6 +171,8 @@ char *sink_config_target(const struct sink_config *sink)
                 append_rabbitmq(&words, sink->rabbitmq);
         else if (sink->kafka != NULL)
                 append_kafka(&words, sink->kafka);
+        else if (sink->postgres != NULL)
+                append_postgres(&words, sink->postgres);
         else if (sink->stdout_ != NULL)
                 bytes_append_text(&words, "standard output");
         else if (sink->module != NULL)

@@ -29,7 +29,9 @@ extern const char sql_0011_story[];
 extern const char sql_0012_types[];
 extern const char sql_0013_portal[];
 extern const char sql_0014_shards[];
+extern const char sql_0015_jobs[];
 extern const char sql_inbox_0001_inbox[];
+extern const char sql_inbox_0002_event[];
 extern const char sql_next[]; /* of a test */
 
 static const struct migration outbox_migrations[] = {
@@ -47,8 +49,9 @@ static const struct migration outbox_migrations[] = {
     {12, "types", sql_0012_types},
     {13, "portal", sql_0013_portal},
     {14, "shards", sql_0014_shards},
+    {15, "jobs", sql_0015_jobs},
 #ifdef PGCOURIER_NEXT_SCHEMA /* the program of a release to come, for a test */
-    {15, "next", sql_next},
+    {16, "next", sql_next},
 #endif
     {0},
 };
@@ -64,6 +67,7 @@ const struct schema outbox_schema = {
 
 static const struct migration inbox_migrations[] = {
     {1, "inbox", sql_inbox_0001_inbox},
+    {2, "event", sql_inbox_0002_event},
     {0},
 };
 

@@ -114,6 +114,15 @@ static void append_kafka(struct bytes *text, const struct kafka_config *kafka)
         bytes_printf(text, ", topic %s", kafka->topic);
 }
 
+/* The dsn may hold a password; of the outbox's own all relays have the same. */
+static void append_postgres(struct bytes *text, const struct postgres_sink_config *postgres)
+{
+        bytes_printf(text, "postgres %s %s", postgres->call != NULL ? "call" : "insert",
+            postgres->call != NULL ? postgres->call : postgres->insert);
+        if (postgres->dsn != NULL)
+                bytes_printf(text, ", dsn (%08" PRIx32 ")", mark_of(postgres->dsn));
+}
+
 static void append_module(struct bytes *text, const struct module_config *module)
 {
         struct bytes options = {0};
@@ -146,6 +155,8 @@ static void append_destination(struct bytes *text, const struct sink_config *con
                 append_rabbitmq(text, config->rabbitmq);
         else if (config->kafka != NULL)
                 append_kafka(text, config->kafka);
+        else if (config->postgres != NULL)
+                append_postgres(text, config->postgres);
         else if (config->module != NULL)
                 append_module(text, config->module);
         else

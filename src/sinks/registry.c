@@ -18,6 +18,7 @@
 extern const struct sink_ops redis_sink_ops;
 extern const struct sink_ops http_sink_ops;
 extern const struct sink_ops email_sink_ops;
+extern const struct sink_ops postgres_sink_ops;
 extern const struct sink_ops rabbitmq_sink_ops;
 extern const struct sink_ops stdout_sink_ops;
 extern const struct sink_ops nats_sink_ops;
@@ -26,6 +27,7 @@ const struct sink_ops *const sink_kinds[] = {
     &redis_sink_ops,
     &http_sink_ops,
     &email_sink_ops,
+    &postgres_sink_ops,
     &rabbitmq_sink_ops,
     &stdout_sink_ops,
     &nats_sink_ops,

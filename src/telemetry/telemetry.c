@@ -355,6 +355,8 @@ const char *telemetry_fault_name(enum outcome_fault fault)
                 return "nats";
         case OUTCOME_FAULT_AMQP:
                 return "amqp";
+        case OUTCOME_FAULT_POSTGRES:
+                return "postgres";
         case OUTCOME_FAULT_KAFKA:
                 return "kafka";
         }

@@ -126,6 +126,7 @@ static const char *remedy_for(enum outcome_fault fault)
         case OUTCOME_FAULT_NATS:
         case OUTCOME_FAULT_AMQP:
         case OUTCOME_FAULT_KAFKA:
+        case OUTCOME_FAULT_POSTGRES:
                 return "It can be reached, but would take no events: correct what the error says";
         case OUTCOME_FAULT_AUTH:
                 return "Check its user and password in the configuration, and the rights of that "

@@ -27,7 +27,8 @@ static const struct command_option options[] = {
         "the database: postgresql://… or host=…; a password in it\ngoes into a file of its own"},
     [SINK] = {"sink", 0, "KIND=URL", true,
         "where events go: redis=redis://…, http=https://…,\nemail=smtp://…, nats=nats://…, "
-        "rabbitmq=amqp://…,\nkafka=HOST:PORT, or stdout; may be given more than once"},
+        "rabbitmq=amqp://…,\nkafka=HOST:PORT, postgres=SCHEMA.FUNCTION or stdout; may be given "
+        "more than once"},
     [TOPICS] = {"topics", 0, "A,B", false, "which events; all (**) by default"},
     [FROM] = {"from", 0, "ADDRESS", false, "the sender of e-mail"},
     [OUTPUT] = {"output", 'o', "FILE", false, "pgcourier.yaml by default"},
@@ -91,6 +92,8 @@ static const struct init_kind kinds[] = {
     {"kafka", "127.0.0.1:9092", "brokers: [", true,
         "      topic: \"{{topic}}\"\n"
         "      # password_file: /path   # with sasl: plain and user: NAME\n"},
+    {"postgres", "app.run_job", "call: ", false,
+        "      # role: NAME             # whom the calls run as\n"},
     {"stdout", NULL, NULL, false, NULL},
 };
 
@@ -118,7 +121,7 @@ static bool add_sink(struct init *init, const char *word, struct error *error)
         if (sink->kind == NULL)
                 return error_set(error, ERROR_USAGE,
                     "init: --sink \"%.64s\" is not redis=URL, http=URL, email=URL, nats=URL, "
-                    "rabbitmq=URL, kafka=HOST:PORT or stdout",
+                    "rabbitmq=URL, kafka=HOST:PORT, postgres=SCHEMA.FUNCTION or stdout",
                     word);
         if (has_url != (sink->kind->url != NULL))
                 return error_set(error, ERROR_USAGE, "init: --sink %s%s", sink->kind->name,
@@ -135,8 +138,8 @@ static bool add_sink(struct init *init, const char *word, struct error *error)
 
 static bool ask_for_sink(const struct arguments *arguments, struct init *init, struct error *error)
 {
-        char *name = ask(
-            arguments, "Where to: redis, http, email, nats, rabbitmq, kafka or stdout", "redis");
+        char *name = ask(arguments,
+            "Where to: redis, http, email, nats, rabbitmq, kafka, postgres or stdout", "redis");
         const struct init_kind *kind = find_kind(name, strlen(name));
         char *url = NULL;
         char *word;

@@ -561,6 +561,6 @@ Test(config_brokers, are_one_kind_of_sink_each)
 {
         refuse("3:5",
             "has more than one destination; exactly one of these is needed: redis, http, "
-            "email, nats, rabbitmq, kafka, stdout, module",
+            "email, nats, rabbitmq, kafka, postgres, stdout, module",
             PG SINK "    nats: {servers: [h]}\n    kafka: {brokers: [h]}\n");
 }
