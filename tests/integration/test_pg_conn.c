@@ -298,6 +298,64 @@ Test(pg_conn, goes_on_after_a_statement_that_may_fail)
         free(dsn);
 }
 
+/* The SQLSTATE, or the first value; in the order in which transactions end. */
+static void on_ended(void *owner, PGresult *result)
+{
+        struct rig *rig = owner;
+        const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+
+        strcat(rig->results, " ");
+        strcat(rig->results, state != NULL ? state : PQgetvalue(result, 0, 0));
+        rig->n_results++;
+        PQclear(result);
+}
+
+/* A statement that succeeds, and whose commit does not. */
+#define DEFER                                                                                      \
+        "CREATE TABLE parent (id int PRIMARY KEY);"                                                \
+        "CREATE TABLE child (id int REFERENCES parent DEFERRABLE INITIALLY DEFERRED);"             \
+        "CREATE FUNCTION orphan(id int) RETURNS int LANGUAGE sql AS"                               \
+        " 'INSERT INTO child VALUES ($1); SELECT $1'"
+
+Test(pg_conn, tells_every_error_of_a_statement_of_others_to_its_caller)
+{
+        static const struct pg_statement orphan = {
+            .name = "orphan", .sql = "SELECT orphan($1)", .n_params = 1};
+        static const struct pg_statement missing = {.name = "missing", .sql = "SELECT missing()"};
+        char *dsn = postgres_new_empty_database(postgres_shared());
+        PGconn *admin = database_connect(dsn);
+        struct rig *rig = rig_open(dsn);
+
+        database_exec(admin, DEFER "; INSERT INTO parent VALUES (2)");
+        pg_conn_prepare_run(rig->conn, &missing, on_ended, rig);
+        pg_conn_prepare(rig->conn, &orphan);
+        pg_conn_run(rig->conn, &orphan, (const char *const[]){"1"}, on_ended, rig);
+        ask_length(rig, "12");
+        pg_conn_run(rig->conn, &orphan, (const char *const[]){"2"}, on_ended, rig);
+        pg_conn_run(rig->conn, &orphan, (const char *const[]){"x"}, on_ended, rig);
+        await(rig, &rig->n_results, 6);
+        cr_expect_str_eq(rig->results, " 4 42883 23503 2 2 22P02");
+        cr_expect_eq(rig->n_lost, 0);
+        rig_close(rig);
+        PQfinish(admin);
+        free(dsn);
+}
+
+Test(pg_conn, tells_what_the_server_ends_the_session_with)
+{
+        static const struct pg_statement end = {
+            .name = "end", .sql = "SELECT pg_terminate_backend(pg_backend_pid())"};
+        char *dsn = postgres_new_empty_database(postgres_shared());
+        struct rig *rig = rig_open(dsn);
+
+        pg_conn_prepare(rig->conn, &end);
+        pg_conn_run(rig->conn, &end, NULL, on_ended, rig);
+        await(rig, &rig->n_lost, 1);
+        cr_expect_str_eq(rig->results, " 4 57P01");
+        rig_close(rig);
+        free(dsn);
+}
+
 Test(pg_conn, is_lost_with_errors_that_are_not_the_statements_own, .timeout = 60)
 {
         char *dsn = postgres_new_empty_database(postgres_shared()), *user;

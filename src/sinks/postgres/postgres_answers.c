@@ -8,6 +8,7 @@
 #include "base/utf8.h"
 #include "config/units.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,7 +72,8 @@ static bool parse_interval(const char *text, int64_t *out_ms)
         else
                 days = 0;
         length = 0;
-        if (sscanf(text, "%u:%2u:%lf%n", &hours, &minutes, &seconds, &length) != 3 ||
+        if (!isdigit((unsigned char)*text) ||
+            sscanf(text, "%u:%2u:%lf%n", &hours, &minutes, &seconds, &length) != 3 ||
             text[length] != '\0' || days < 0 || days > 366 || hours > 9000 || seconds < 0 ||
             seconds >= 61)
                 return false;
