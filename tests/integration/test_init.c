@@ -186,8 +186,9 @@ Test(init, leaves_nothing_behind_when_something_is_wrong)
         OWNED folder = temp_folder();
         OWNED path = path_in(folder, "shop.yaml");
         static const char *const wrong[][2] = {
-            {"pulsar=pulsar://x", "is not redis=URL, http=URL, email=URL, nats=URL, "
-                                  "rabbitmq=URL, kafka=HOST:PORT or stdout"},
+            {"pulsar=pulsar://x",
+                "is not redis=URL, http=URL, email=URL, nats=URL, "
+                "rabbitmq=URL, kafka=HOST:PORT, postgres=SCHEMA.FUNCTION or stdout"},
             {"kafka=kafka://x", "sinks[0].kafka.brokers[0]"},
             {"nats=nats://app:secret@127.0.0.1", "holds a password"},
             {"redis=redis://app:secret@127.0.0.1", "holds a password"},

@@ -289,11 +289,11 @@ Test(inbox_schema, is_made_where_there_is_no_schema_courier)
         PGconn *connection = database_connect(dsn);
 
         expect_run(MIGRATE_INBOX("status", "--dsn", dsn), 6,
-            "0001_inbox missing\nschema version 0, this pgcourier knows 1\n",
+            "0001_inbox missing\n0002_event missing\nschema version 0, this pgcourier knows 2\n",
             "schema courier_inbox is missing in this database: run `pgcourier migrate --inbox "
             "--dsn '");
         expect_run(MIGRATE_INBOX("--dsn", dsn), 0,
-            "applied 0001_inbox\nschema courier_inbox is at version 1\n", "");
+            "applied 0001_inbox\napplied 0002_event\nschema courier_inbox is at version 2\n", "");
         expect_run(MIGRATE_INBOX("--dsn", dsn), 0, "nothing to do\n", "");
         expect_run(MIGRATE_INBOX("status", "--dsn", dsn), 0, "0001_inbox applied 20", "");
         expect_value(connection, ACCEPT, "t");
@@ -306,7 +306,7 @@ Test(inbox_schema, is_made_beside_schema_courier)
 {
         char *dsn = postgres_new_database(postgres_shared());
 
-        expect_run(MIGRATE_INBOX("--dsn", dsn), 0, "applied 0001_inbox\n", "");
+        expect_run(MIGRATE_INBOX("--dsn", dsn), 0, "applied 0001_inbox\napplied 0002_event\n", "");
         expect_run(MIGRATE("--dsn", dsn), 0, "nothing to do\nschema courier is at", "");
         free(dsn);
 }
@@ -326,7 +326,8 @@ Test(inbox_schema, is_made_in_any_encoding)
                 PGconn *consumer;
 
                 database_exec(connection, create);
-                expect_run(MIGRATE_INBOX("--dsn", encoded), 0, "applied 0001_inbox\n", "");
+                expect_run(MIGRATE_INBOX("--dsn", encoded), 0,
+                    "applied 0001_inbox\napplied 0002_event\n", "");
                 consumer = database_connect(encoded);
                 expect_value(consumer, ACCEPT, "t");
                 PQfinish(consumer);
@@ -352,7 +353,7 @@ Test(inbox_schema, is_made_once_by_two_at_the_same_time)
         database_exec(connection, "SELECT pg_advisory_unlock(1768841848, 0)");
         for (int i = 0; i < 2; i++)
                 cr_expect_eq(process_wait(&both[i], 60000), 0);
-        expect_value(connection, "SELECT count(*) FROM courier_inbox.schema_version", "1");
+        expect_value(connection, "SELECT count(*) FROM courier_inbox.schema_version", "2");
         PQfinish(connection);
         free(dsn);
 }
@@ -361,15 +362,18 @@ Test(inbox_schema, is_printed_as_it_is_applied)
 {
         char *dsn = postgres_new_empty_database(postgres_shared());
         struct program_run run = MIGRATE_INBOX("--print");
-        char *file = read_file(PGCOURIER_SQL_FOLDER "/inbox/0001_inbox.sql");
+        char *first = read_file(PGCOURIER_SQL_FOLDER "/inbox/0001_inbox.sql");
+        char *second = read_file(PGCOURIER_SQL_FOLDER "/inbox/0002_event.sql");
 
         cr_assert_eq(run.code, 0);
-        cr_assert_str_eq(run.out, file);
+        cr_assert_eq(strncmp(run.out, first, strlen(first)), 0);
+        cr_assert_str_eq(run.out + strlen(run.out) - strlen(second), second);
         database_exec_once(dsn, run.out);
         expect_run(MIGRATE_INBOX("--dsn", dsn, "status"), 0, "0001_inbox applied", "");
         expect_run(MIGRATE_INBOX("--print", "--dsn", dsn), 2, "", "--print does not connect");
         program_run_free(&run);
-        free(file);
+        free(first);
+        free(second);
         free(dsn);
 }
 
@@ -393,7 +397,7 @@ Test(inbox_schema, is_left_alone_when_newer_than_the_program)
             dsn, "INSERT INTO courier_inbox.schema_version (version, name) VALUES (99, 'later')");
         expect_run(MIGRATE_INBOX("--dsn", dsn), 6, "",
             "schema courier_inbox is at version 99, which serves programs of version 99 and later; "
-            "this pgcourier knows 1: "
+            "this pgcourier knows 2: "
             "upgrade pgcourier");
         free(dsn);
 }
@@ -423,7 +427,8 @@ Test(inbox_schema, says_who_may_make_it)
         database_exec(connection, "CREATE ROLE courier_consumer NOLOGIN");
         expect_run(MIGRATE_INBOX("status", "--dsn", nobody_dsn), 6, "",
             "nobody_special may not make it; its owner may: `");
-        expect_run(MIGRATE_INBOX("--dsn", owner_dsn), 0, "applied 0001_inbox\n", "");
+        expect_run(
+            MIGRATE_INBOX("--dsn", owner_dsn), 0, "applied 0001_inbox\napplied 0002_event\n", "");
         PQfinish(connection);
         free(nobody_dsn);
         free(owner_dsn);
