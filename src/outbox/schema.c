@@ -29,7 +29,8 @@ extern const char sql_0011_story[];
 extern const char sql_0012_types[];
 extern const char sql_0013_portal[];
 extern const char sql_0014_shards[];
-extern const char sql_0015_jobs[];
+extern const char sql_0015_schedules[];
+extern const char sql_0016_jobs[];
 extern const char sql_inbox_0001_inbox[];
 extern const char sql_inbox_0002_event[];
 extern const char sql_next[]; /* of a test */
@@ -49,9 +50,10 @@ static const struct migration outbox_migrations[] = {
     {12, "types", sql_0012_types},
     {13, "portal", sql_0013_portal},
     {14, "shards", sql_0014_shards},
-    {15, "jobs", sql_0015_jobs},
+    {15, "schedules", sql_0015_schedules},
+    {16, "jobs", sql_0016_jobs},
 #ifdef PGCOURIER_NEXT_SCHEMA /* the program of a release to come, for a test */
-    {16, "next", sql_next},
+    {17, "next", sql_next},
 #endif
     {0},
 };

@@ -52,7 +52,11 @@ Test(rights, a_publisher_may_insert_events_and_see_when_recurring_ones_come)
             "SELECT, "
             "schedule.time_zone SELECT, schedule.starting SELECT, schedule.missed SELECT, "
             "schedule.topic SELECT, schedule.next_at SELECT, schedule.last_at SELECT, "
-            "schedule.last_error SELECT");
+            "schedule.last_error SELECT, schedule.created_at SELECT, schedule.cron SELECT, "
+            "schedule.jitter SELECT, schedule.until SELECT, schedule.times SELECT, "
+            "schedule.overlap SELECT, schedule.paused_at SELECT, schedule.ticks SELECT, "
+            "schedule.skipped SELECT, schedule.last_outbox_id SELECT, "
+            "schedule.last_event_id SELECT");
         expect_value(session,
             "SELECT bool_or(has_sequence_privilege('courier_publisher', oid, 'USAGE'))"
             " FROM pg_class WHERE relnamespace = 'courier'::regnamespace"

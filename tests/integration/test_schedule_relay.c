@@ -1,5 +1,6 @@
 /* Recurring events with real relays: they arrive, once, and none is lost to a stop. */
 #include "base/alloc.h"
+#include "support/http_receiver.h"
 #include "support/postgres_expect.h"
 #include "support/program.h"
 #include "support/relay_fixture.h"
@@ -235,5 +236,115 @@ Test(schedule_relay, ticks_before_a_single_run_ends)
         program_run_free(&run);
         free(path);
         free(config);
+        relay_fixture_end(&fixture);
+}
+
+/* A relay that posts all events to a receiver, and a schedule of each second. */
+static struct relay_process *start_with_receiver(struct relay_fixture *fixture,
+    struct http_receiver *http, const char *retry, const char *overlap)
+{
+        struct relay_process *relay =
+            relay_start("postgres: {dsn: \"%s\"}\n"
+                        "relay: {sweep: 200ms}\n"
+                        "sinks:\n"
+                        "  - {name: hook, topics: [\"**\"], start: beginning, retry: {%s},\n"
+                        "     http: {url: \"http://127.0.0.1:%u/\"}}\n",
+                fixture->relay, retry, http_receiver_port(http));
+        char *sql = xasprintf("SELECT courier.schedule('s', 't', '{}', every => '1 second',"
+                              " missed => 'all', overlap => '%s')",
+            overlap);
+
+        relay_wait_for_log(relay, "event=lane_owned", 30000);
+        database_exec(fixture->admin, sql);
+        free(sql);
+        return relay;
+}
+
+Test(schedule_relay, skips_ticks_while_the_last_event_is_under_way_or_retried)
+{
+        struct relay_fixture fixture;
+        struct http_receiver *http = http_receiver_start(NULL, NULL);
+        struct relay_process *relay;
+
+        relay_fixture_begin(&fixture, postgres_shared());
+        http_receiver_answer(http, &(struct http_answer){.status = 204, .is_held = true});
+        relay =
+            start_with_receiver(&fixture, http, "first: 20ms, max: 20ms, attempts: 1000", "skip");
+        await_in_database(fixture.admin, "SELECT skipped >= 2 FROM courier.schedule", "two skips");
+        expect_value(fixture.admin, "SELECT count(*) FROM courier.outbox", "1");
+
+        http_receiver_answer(http, &(struct http_answer){.status = 500});
+        http_receiver_release(http);
+        await_in_database(fixture.admin, "SELECT count(*) >= 2 FROM courier.outbox",
+            "the next event, once the first has come");
+        await_in_database(fixture.admin,
+            "SELECT count(*) = 1 FROM courier.parked WHERE state = 'retry'",
+            "the next one to fail");
+        database_exec(fixture.admin, "CREATE TABLE was AS SELECT skipped FROM courier.schedule");
+        await_in_database(fixture.admin,
+            "SELECT s.skipped >= was.skipped + 2 FROM courier.schedule AS s, was",
+            "skips while it is retried");
+        expect_value(fixture.admin, "SELECT count(*) FROM courier.outbox", "2");
+
+        http_receiver_answer(http, &(struct http_answer){.status = 204});
+        await_ticks(&fixture, 2);
+        relay_stop(relay);
+        expect_value(fixture.admin,
+            "SELECT count(*) = ticks AND ticks + skipped ="
+            " extract(epoch FROM next_at - starting)::integer - 1 FROM courier.outbox, "
+            "courier.schedule"
+            " GROUP BY ticks, skipped, next_at, starting",
+            "t");
+        relay_destroy(relay);
+        http_receiver_destroy(http);
+        relay_fixture_end(&fixture);
+}
+
+Test(schedule_relay, queues_a_tick_until_the_last_event_is_delivered)
+{
+        struct relay_fixture fixture;
+        struct http_receiver *http = http_receiver_start(NULL, NULL);
+        struct relay_process *relay;
+
+        relay_fixture_begin(&fixture, postgres_shared());
+        http_receiver_answer(http, &(struct http_answer){.status = 500});
+        relay =
+            start_with_receiver(&fixture, http, "first: 20ms, max: 20ms, attempts: 1000", "queue");
+        await_in_database(fixture.admin,
+            "SELECT now() > next_at + interval '3 seconds' AND held_until IS NOT NULL"
+            " FROM courier.schedule",
+            "a tick that waits");
+        expect_value(fixture.admin, "SELECT count(*) FROM courier.outbox", "1");
+        expect_value(fixture.admin, "SELECT skipped FROM courier.schedule", "0");
+
+        http_receiver_answer(http, &(struct http_answer){.status = 204});
+        await_ticks(&fixture, 4);
+        relay_stop(relay);
+        /* None is left out: missed is all. */
+        expect_value(fixture.admin,
+            "SELECT count(DISTINCT tick) - 1 = extract(epoch FROM max(tick) - min(tick)) "
+            "FROM " TICKS("s"),
+            "t");
+        relay_destroy(relay);
+        http_receiver_destroy(http);
+        relay_fixture_end(&fixture);
+}
+
+Test(schedule_relay, waits_for_no_dead_letter)
+{
+        struct relay_fixture fixture;
+        struct http_receiver *http = http_receiver_start(NULL, NULL);
+        struct relay_process *relay;
+
+        relay_fixture_begin(&fixture, postgres_shared());
+        http_receiver_answer(http, &(struct http_answer){.status = 422});
+        relay = start_with_receiver(&fixture, http, "attempts: 1", "queue");
+        await_in_database(
+            fixture.admin, "SELECT count(*) >= 3 FROM courier.dead_letter", "three dead letters");
+        relay_stop(relay);
+        expect_value(
+            fixture.admin, "SELECT count(DISTINCT outbox_id) >= 3 FROM courier.dead_letter", "t");
+        relay_destroy(relay);
+        http_receiver_destroy(http);
         relay_fixture_end(&fixture);
 }

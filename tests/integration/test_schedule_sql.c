@@ -237,9 +237,11 @@ Test(schedule_sql, refuses_what_could_not_tick_and_says_what_to_write)
                 const char *sqlstate;
                 const char *words;
         } cases[] = {
-            {"'s', 't', '{}'", "22023", "schedule 's': give either every or at"},
-            {"'s', 't', '{}'", "22023", "every => '5 minutes', or at => '06:30'"},
-            {"'s', 't', '{}', every => '1 day', at => '1:00'", "22023", "give either every or at"},
+            {"'s', 't', '{}'", "22023", "schedule 's': give one of every, at and cron"},
+            {"'s', 't', '{}'", "22023",
+                "every => '5 minutes', or at => '06:30', or cron => '*/15 9-17 * * mon-fri'"},
+            {"'s', 't', '{}', every => '1 day', at => '1:00'", "22023",
+                "give one of every, at and cron"},
             {"'s', 't', '{}', every => '0'", "22023",
                 "which is not between 1 second and 1000 years"},
             {"'s', 't', '{}', every => '-1 hour'", "22023", "every is -01:00:00, which is not"},
@@ -270,6 +272,11 @@ Test(schedule_sql, refuses_what_could_not_tick_and_says_what_to_write)
                 "missed is 'none', neither one nor all"},
             {"'s', 't', '{}', at => '1:00', missed => NULL", "22023",
                 "'one' publishes the last tick that was missed"},
+            {"'s', 't', '{}', at => '1:00', cron => '@daily'", "22023",
+                "give one of every, at and cron"},
+            {"'s', 't', '{}', at => '1:00', overlap => 'no'", "22023",
+                "overlap is 'no', not allow, skip or queue"},
+            {"'s', 't', '{}', at => '1:00', overlap => NULL", "22023", "'queue' waits"},
             {"NULL, 't', '{}', at => '1:00'", "23502", "name"},
             {"'', 't', '{}', at => '1:00'", "23514", "name_must_not_be_empty"},
             {"E'a\\nb', 't', '{}', at => '1:00'", "23514", "name_must_not_contain_control"},

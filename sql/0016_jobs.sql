@@ -1,4 +1,4 @@
--- pgcourier schema, version 15: jobs, which are functions that a sink calls.
+-- pgcourier schema, version 16: jobs, which are functions that a sink calls.
 
 -- What the functions of `postgres: call` take: an event, as the application published it. The same
 -- as courier_inbox.event, for functions in the outbox's own database.
@@ -14,4 +14,4 @@ CREATE TYPE courier.event AS (
 );
 COMMENT ON TYPE courier.event IS 'An event, as the functions take it that pgcourier calls';
 
-INSERT INTO courier.schema_version (version, name, serves_from) VALUES (15, 'jobs', 14);
+INSERT INTO courier.schema_version (version, name, serves_from) VALUES (16, 'jobs', 14);
