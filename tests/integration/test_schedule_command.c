@@ -1,6 +1,6 @@
-/* `pgcourier schedule`: what it lists, and that it removes. */
+/* `pgcourier schedule`: what it makes, shows and changes. */
 #include "base/alloc.h"
-#include "support/postgres.h"
+#include "support/postgres_expect.h"
 #include "support/program.h"
 
 #include <criterion/criterion.h>
@@ -41,13 +41,15 @@ Test(schedule_command, lists_for_people)
         char *dsn = database_with_schedules();
         char *app = dsn_as_user(dsn, "app");
         char *relay = dsn_as_user(dsn, "relay");
-        static const char expected[] =
-            "NAME   TICKS                          NEXT                 LAST                 TOPIC"
-            "    MISSED ERROR\n"
-            "beat   every 1 hour 30 mins           2999-01-01T12:00:00Z                      "
-            "ops.beat all    \n"
-            "report at 06:30 mon,fri Europe/Berlin 2999-01-04T05:30:00Z 2026-01-01T00:00:00Z "
-            "reports  one    no\\x0aspace\n";
+        static const char expected[] = "NAME   TICKS                          STATE  NEXT          "
+                                       "       LAST                 TOPIC"
+                                       "    MISSED ERROR\n"
+                                       "beat   every 1 hour 30 mins           active "
+                                       "2999-01-01T12:00:00Z                      "
+                                       "ops.beat all    \n"
+                                       "report at 06:30 mon,fri Europe/Berlin active "
+                                       "2999-01-04T05:30:00Z 2026-01-01T00:00:00Z "
+                                       "reports  one    no\\x0aspace\n";
 
         /* The role's own settings do not show. */
         setenv("PGOPTIONS", "-c timezone=Asia/Kolkata -c intervalstyle=sql_standard", 1);
@@ -85,6 +87,172 @@ Test(schedule_command, lists_for_programs)
         free(dsn);
 }
 
+Test(schedule_command, makes_one_of_what_it_is_told)
+{
+        char *dsn = postgres_new_database(postgres_shared());
+        char *app = dsn_as_user(dsn, "app");
+        PGconn *connection = database_connect(dsn);
+
+        expect_run(SCHEDULE("add", "close", "--topic", "books.close", "--cron", "0 18 * * friL",
+                       "--time-zone", "europe/berlin", "--payload", "{\"n\": \"{{tick}}\"}",
+                       "--starting", "2999-01-01T00:00Z", "--until", "2999-12-31T00:00Z", "--times",
+                       "9", "--jitter", "10 minutes", "--missed", "all", "--overlap", "queue",
+                       "--key", "k", "--type", "y", "--dsn", app),
+            0, "close: next tick 2999-01-25T17:00:00Z\n", "");
+        expect_value(connection,
+            "SELECT (topic, cron, time_zone, payload, until - starting, times, jitter, missed, "
+            "overlap,"
+            " key, type) FROM courier.schedule",
+            "(books.close,\"0 18 * * friL\",Europe/Berlin,\"{\"\"n\"\": \"\"{{tick}}\"\"}\",\"364 "
+            "days\",9,"
+            "00:10:00,all,queue,k,y)");
+        expect_run(SCHEDULE("add", "at", "--topic", "t", "--at", "06:30", "--days", "mon,FRI",
+                       "--starting", "2999-01-01T00:00Z", "--dsn", app),
+            0, "at: next tick 2999-01-04T06:30:00Z\n", "");
+        expect_value(connection, "SELECT (days, payload) FROM courier.schedule WHERE name = 'at'",
+            "(\"{mon,fri}\",{})");
+        expect_run(SCHEDULE("add", "at", "--topic", "t", "--every", "1 hour", "--until",
+                       "2020-01-01", "--dsn", app),
+            0, "at: has ended, there is no tick\n", "");
+        PQfinish(connection);
+        free(app);
+        free(dsn);
+}
+
+Test(schedule_command, says_what_is_wrong_with_a_new_one)
+{
+        char *dsn = postgres_new_database(postgres_shared());
+
+        expect_run(SCHEDULE("add", "s", "--topic", "t", "--cron", "0 0 * * mon-fru", "--dsn", dsn),
+            2, "",
+            "0 0 * * mon-fru\n            ^\npgcourier: schedule 's': cron: 'fru' is no day of "
+            "week. Write");
+        expect_run(SCHEDULE("add", "s", "--topic", "t", "--cron", "", "--dsn", dsn), 2, "",
+            "\n^\npgcourier: schedule 's': cron: the minute is missing. Write");
+        expect_run(SCHEDULE("add", "s", "--topic", "t", "--dsn", dsn), 2, "",
+            "give one of every, at and cron");
+        expect_run(SCHEDULE("add", "s", "--every", "1 hour", "--dsn", dsn), 2, "",
+            "schedule add needs --topic");
+        expect_run(SCHEDULE("add", "s", "--topic", "t", "--every", "soon", "--dsn", dsn), 2, "",
+            "invalid input syntax for type interval: \"soon\"");
+        expect_run(
+            SCHEDULE("add", "s", "--topic", "t", "--every", "1h", "--payload", "{", "--dsn", dsn),
+            2, "", "invalid input syntax for type json");
+        expect_run(SCHEDULE("add", "s", "--topic", "", "--every", "1h", "--dsn", dsn), 2, "",
+            "schedule s: topic must not be empty");
+        free(dsn);
+}
+
+Test(schedule_command, shows_its_next_ticks)
+{
+        char *dsn = database_with_schedules();
+        char *app = dsn_as_user(dsn, "app");
+        PGconn *connection = database_connect(dsn);
+
+        expect_run(SCHEDULE("next", "report", "--count", "2", "--dsn", app), 0,
+            "TICK                 DUE\n"
+            "2999-01-04T05:30:00Z 2999-01-04T05:30:00Z\n"
+            "2999-01-07T05:30:00Z 2999-01-07T05:30:00Z\n",
+            "");
+        expect_run(SCHEDULE("next", "beat", "--count", "1", "--json", "--dsn", app), 0,
+            "{\"tick\":\"2999-01-01T12:00:00.000000Z\",\"due_at\":\"2999-01-01T12:00:00.000000Z\"}"
+            "\n",
+            "");
+        expect_run(SCHEDULE("pause", "beat", "--dsn", app), 0, "paused beat\n", "");
+        expect_run(SCHEDULE("next", "beat", "--dsn", app), 0, "", "it is paused or has ended");
+        expect_run(SCHEDULE("next", "bet", "--dsn", app), 8, "",
+            "there is no schedule \"bet\"; did you mean \"beat\"?");
+        PQfinish(connection);
+        free(app);
+        free(dsn);
+}
+
+Test(schedule_command, pauses_resumes_and_runs)
+{
+        char *dsn = database_with_schedules();
+        char *app = dsn_as_user(dsn, "app");
+        PGconn *connection = database_connect(dsn);
+        struct program_run run;
+        char *said;
+
+        expect_run(SCHEDULE("pause", "beat", "--dsn", app), 0, "paused beat\n", "");
+        run = SCHEDULE("list", "--dsn", app);
+        cr_expect_not_null(
+            strstr(run.out, "beat   every 1 hour 30 mins           paused        "), "%s", run.out);
+        program_run_free(&run);
+        run = SCHEDULE("run", "beat", "--dsn", app);
+        said = database_value(
+            connection, "SELECT 'published ' || event_id || E'\\n' FROM courier.outbox");
+        cr_expect_str_eq(run.out, said);
+        program_run_free(&run);
+        free(said);
+        expect_run(SCHEDULE("resume", "beat", "--dsn", app), 0, "resumed beat\n", "");
+        expect_value(
+            connection, "SELECT count(*) FROM courier.schedule WHERE paused_at IS NOT NULL", "0");
+        expect_run(SCHEDULE("pause", "x", "--dsn", app), 8, "", "there is no schedule \"x\"");
+        expect_run(SCHEDULE("resume", "x", "--dsn", app), 8, "", "there is no schedule \"x\"");
+        expect_run(SCHEDULE("run", "x", "--dsn", app), 8, "", "there is no schedule \"x\"");
+        PQfinish(connection);
+        free(app);
+        free(dsn);
+}
+
+Test(schedule_command, shows_one_and_its_history)
+{
+        char *dsn = database_with_schedules();
+        char *app = dsn_as_user(dsn, "app");
+        char *relay = dsn_as_user(dsn, "relay");
+        PGconn *connection = database_connect(dsn);
+        struct program_run run;
+        json_t *shown;
+        const char *state, *by;
+        json_t *history;
+
+        database_exec(connection, "INSERT INTO courier.sink (name, fans_out) VALUES ('bus', false);"
+                                  "UPDATE courier.schedule SET skipped = 4, payload = "
+                                  "'{\"secret\":\n 1}' WHERE name = 'beat';"
+                                  "SELECT courier.run_schedule('beat')");
+        run = SCHEDULE("show", "beat", "--dsn", relay);
+        cr_expect_not_null(
+            strstr(run.out, "name        beat\nstate       active\nticks       every 1 hour 30"
+                            " mins\nstarting    2999-01-01T12:00:00Z\n"),
+            "%s", run.out);
+        cr_expect_not_null(strstr(run.out, "skipped     4\n"), "%s", run.out);
+        cr_expect_not_null(strstr(run.out, "secret"), "%s", run.out);
+        cr_expect_not_null(strstr(run.out, " by hand bus  waiting "), "%s", run.out);
+        program_run_free(&run);
+
+        /* A publisher sees neither payload nor deliveries. */
+        run = SCHEDULE("show", "beat", "--dsn", app);
+        cr_expect_eq(run.code, 0, "%s", run.err);
+        cr_expect_not_null(strstr(run.out, "skipped     4\n"), "%s", run.out);
+        cr_expect(
+            strstr(run.out, "secret") == NULL && strstr(run.out, "waiting") == NULL, "%s", run.out);
+        program_run_free(&run);
+
+        run = SCHEDULE("show", "beat", "--json", "--dsn", relay);
+        shown = json_loads(run.out, 0, NULL);
+        cr_assert_eq(json_unpack(shown, "{s:s, s:[o,*]}", "state", &state, "history", &history), 0,
+            "%s", run.out);
+        cr_expect_str_eq(state, "active");
+        cr_assert_eq(json_unpack(history, "{s:b, s:[{s:s,*},*]}", "run_by_hand", &(int){0},
+                         "deliveries", "sink", &by),
+            0);
+        cr_expect_str_eq(by, "bus");
+        json_decref(shown);
+        program_run_free(&run);
+        run = SCHEDULE("show", "beat", "--json", "--dsn", app);
+        cr_expect(run.code == 0 && strstr(run.out, "secret") == NULL, "%s%s", run.out, run.err);
+        program_run_free(&run);
+        expect_run(SCHEDULE("show", "x", "--dsn", relay), 8, "", "there is no schedule \"x\"");
+        expect_run(
+            SCHEDULE("show", "beat", "--events", "x", "--dsn", relay), 2, "", "--events: \"x\"");
+        PQfinish(connection);
+        free(relay);
+        free(app);
+        free(dsn);
+}
+
 Test(schedule_command, removes_one_and_says_if_there_is_none)
 {
         char *dsn = database_with_schedules();
@@ -94,7 +262,8 @@ Test(schedule_command, removes_one_and_says_if_there_is_none)
         expect_run(SCHEDULE("remove", "report", "--dsn", app), 8, "",
             "there is no schedule \"report\"; see `pgcourier schedule list --dsn '");
         expect_run(SCHEDULE("remove", "beat", "--dsn", dsn), 0, "removed beat\n", "");
-        expect_run(SCHEDULE("list", "--dsn", dsn), 0, "", "there are no schedules; SELECT");
+        expect_run(SCHEDULE("list", "--dsn", dsn), 0, "",
+            "there are no schedules; `pgcourier schedule add` makes one");
         expect_run(SCHEDULE("list", "--json", "--dsn", dsn), 0, "", "there are no schedules");
         expect_run(SCHEDULE("list", "--fail-empty", "--dsn", dsn), 8, "", "there are no schedules");
         free(app);
@@ -109,9 +278,10 @@ Test(schedule_command, refuses_what_it_does_not_understand)
         expect_run(SCHEDULE("list", "x"), 2, "", "schedule list: unexpected argument \"x\"");
         expect_run(SCHEDULE("remove"), 2, "", "schedule remove: an argument is missing");
         expect_run(SCHEDULE("remove", "x", "--json"), 2, "",
-            "schedule remove takes no --json; it is for: list");
-        expect_run(
-            SCHEDULE("--json"), 2, "", "schedule needs a subcommand. Possible: list, remove");
+            "schedule remove takes no --json; it is for: list, show, next");
+        expect_run(SCHEDULE("--json"), 2, "",
+            "schedule needs a subcommand. Possible: add, list, show, next, run, pause, "
+            "resume, remove");
         expect_run(SCHEDULE("remove", "\xff", "--dsn", dsn), 2, "", "the name is not valid: ");
         free(dsn);
 }
