@@ -887,6 +887,31 @@ $$;
 COMMENT ON FUNCTION courier.schedule_history(text, integer)
   IS 'The last events of a schedule, and what became of them at each sink and receiver';
 
+-- When a schedule ticks, in words: "every 5 mins", "at 06:30 mon,fri Europe/Berlin", "cron */15 * * * *".
+CREATE FUNCTION courier.schedule_timing(every interval, at time, days text[], cron text, time_zone text) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET intervalstyle = 'postgres_verbose' AS $$
+  SELECT CASE WHEN every IS NOT NULL THEN 'every ' || ltrim(every::text, '@ ')
+              WHEN at IS NOT NULL THEN 'at ' || regexp_replace(at::text, ':00$', '') || coalesce(' ' || array_to_string(days, ','), '')
+              ELSE 'cron ' || cron END
+         || CASE WHEN time_zone = 'UTC' THEN '' ELSE ' ' || time_zone END
+$$;
+COMMENT ON FUNCTION courier.schedule_timing(interval, time, text[], text, text) IS 'When a schedule ticks, in words';
+
+-- The last events of a schedule, the newest first, each with what became of it in one word: delivered (everywhere),
+-- open (still to be delivered somewhere) or dead (given up somewhere).
+CREATE FUNCTION courier.schedule_runs(name text, at_most integer DEFAULT 10)
+RETURNS TABLE (outbox_id bigint, event_id uuid, created_at timestamptz, run_by_hand boolean, state text)
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT event.id, event.event_id, event.created_at, event.headers ? 'run_by_hand',
+         CASE WHEN EXISTS (SELECT FROM courier.dead_letter AS d WHERE d.outbox_id = event.id) THEN 'dead'
+              WHEN courier.is_open(event.id) THEN 'open'
+              ELSE 'delivered' END
+  FROM (SELECT o.id, o.event_id, o.created_at, o.headers FROM courier.outbox AS o
+        WHERE o.headers ? 'schedule' AND left(o.headers ->> 'schedule', 255) = schedule_runs.name
+        ORDER BY left(o.headers ->> 'schedule', 255) DESC, o.id DESC LIMIT at_most) AS event
+$$;
+COMMENT ON FUNCTION courier.schedule_runs(text, integer) IS 'The last events of a schedule, and whether they are delivered';
+
 -- Not for what tick() itself updates.
 DROP TRIGGER ring_control ON courier.schedule;
 CREATE TRIGGER ring_control
@@ -911,5 +936,10 @@ GRANT EXECUTE ON FUNCTION
 GRANT SELECT (cron, jitter, until, times, overlap, paused_at, ticks, skipped, last_outbox_id, last_event_id, created_at)
   ON courier.schedule TO courier_publisher;
 GRANT EXECUTE ON FUNCTION courier.next_ticks(text, integer), courier.schedule_history(text, integer) TO courier_relay;
+-- The live page of a relay pauses schedules and runs them.
+REVOKE ALL ON FUNCTION courier.schedule_timing(interval, time, text[], text, text), courier.schedule_runs(text, integer) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION courier.schedule_timing(interval, time, text[], text, text) TO courier_publisher, courier_relay;
+GRANT EXECUTE ON FUNCTION courier.schedule_runs(text, integer),
+  courier.is_open(bigint), courier.pause_schedule(text), courier.resume_schedule(text), courier.run_schedule(text) TO courier_relay;
 
 INSERT INTO courier.schema_version (version, name, serves_from) VALUES (15, 'schedules', 14);

@@ -34,6 +34,8 @@ enum admin_question {
 };
 enum { ADMIN_QUESTION_PARAMETERS = 5 };
 
+enum admin_schedule_change { ADMIN_SCHEDULE_PAUSE, ADMIN_SCHEDULE_RESUME, ADMIN_SCHEDULE_RUN };
+
 /* Dead letters: those of `ids`, or (ids NULL) all of `sink`. */
 struct admin_selection {
         const int64_t *ids;
@@ -72,6 +74,9 @@ struct admin_operations {
         /* {"state": "paused", "was": "active"}; ERROR_EMPTY; the reason is as that of pause */
         void (*set_receiver_state)(void *owner, const char *name, const char *state,
             const char *reason, admin_done_fn *on_done, void *context);
+        /* {}, and of a run {"event_id": …}; ERROR_EMPTY */
+        void (*change_schedule)(void *owner, enum admin_schedule_change change, const char *name,
+            admin_done_fn *on_done, void *context);
         /* {"redriven": n, "kept": n, "words": …}, {"dropped": n}. In batches, each a transaction:
          * after an error some may be done. */
         void (*redrive)(void *owner, const struct admin_selection *selection,

@@ -58,6 +58,12 @@ void answer_receiver_pause(
     struct admin *admin, struct http_call *request, const char *name, const json_t *body);
 void answer_receiver_resume(
     struct admin *admin, struct http_call *request, const char *name, const json_t *body);
+void answer_schedule_pause(
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body);
+void answer_schedule_resume(
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body);
+void answer_schedule_run(
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body);
 void answer_pause(
     struct admin *admin, struct http_call *request, const char *name, const json_t *body);
 void answer_resume(

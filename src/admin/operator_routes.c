@@ -233,6 +233,48 @@ void answer_receiver_resume(
                 set_receiver_state(admin, request, name, "active", NULL);
 }
 
+/* {"name": …}: it may hold anything, also a slash. */
+static void change_schedule(struct admin *admin, struct http_call *request, const json_t *body,
+    enum admin_schedule_change change)
+{
+        static const char *const members[] = {"name", NULL};
+        static const char *const words[] = {[ADMIN_SCHEDULE_PAUSE] = "pause",
+            [ADMIN_SCHEDULE_RESUME] = "resume",
+            [ADMIN_SCHEDULE_RUN] = "run"};
+        const struct admin_options *options = &admin->options;
+        const char *name = json_string_value(json_object_get(body, "name"));
+
+        if (!knows_members(request, body, members))
+                return;
+        if (name == NULL) {
+                answer_refusal(request, 400, "\"name\" must be the name of a schedule");
+                return;
+        }
+        log_info("admin_schedule", kv_text("schedule", name), kv_text("change", words[change]));
+        options->operations->change_schedule(options->owner, change, name, on_done, request);
+}
+
+void answer_schedule_pause(
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body)
+{
+        (void)name;
+        change_schedule(admin, request, body, ADMIN_SCHEDULE_PAUSE);
+}
+
+void answer_schedule_resume(
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body)
+{
+        (void)name;
+        change_schedule(admin, request, body, ADMIN_SCHEDULE_RESUME);
+}
+
+void answer_schedule_run(
+    struct admin *admin, struct http_call *request, const char *name, const json_t *body)
+{
+        (void)name;
+        change_schedule(admin, request, body, ADMIN_SCHEDULE_RUN);
+}
+
 /* {"ids": [17, 18]} */
 static bool read_ids(const json_t *list, int64_t ids[MAX_IDS], struct admin_selection *selection)
 {

@@ -31,6 +31,7 @@ enum { ADMIN = 1 << PAGE_ADMIN, PORTAL = 1 << PAGE_PORTAL, BOTH = ADMIN | PORTAL
         EACH("receiver.mjs", "text/javascript", page_receiver_mjs, ADMIN)                          \
         EACH("receivers.mjs", "text/javascript", page_receivers_mjs, ADMIN)                        \
         EACH("rows.mjs", "text/javascript", page_rows_mjs, BOTH)                                   \
+        EACH("schedules.mjs", "text/javascript", page_schedules_mjs, ADMIN)                        \
         EACH("sheet.mjs", "text/javascript", page_sheet_mjs, ADMIN)                                \
         EACH("sinks.mjs", "text/javascript", page_sinks_mjs, ADMIN)                                \
         EACH("stages.mjs", "text/javascript", page_stages_mjs, ADMIN)                              \

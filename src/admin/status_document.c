@@ -413,7 +413,7 @@ static void add_no_relay(json_t *document, const struct status_basis *basis)
 json_t *status_document(const struct status_basis *basis)
 {
         static const char *const members[] = {
-            "blocked_keys", "orphans", "unserved", "relays", "taps"};
+            "blocked_keys", "orphans", "unserved", "relays", "schedules", "taps"};
         json_t *document = json_pack("{s:s s:b s:o s:o}", "version", PGCOURIER_VERSION,
             "can_change", basis->can_change, "looked_at", json_member(basis->found, "now"),
             "look_error", json_words(basis->query_error));

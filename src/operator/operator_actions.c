@@ -34,6 +34,9 @@ enum statement {
         TRACE,
         LIST_TYPES,
         SET_RECEIVER,
+        PAUSE_SCHEDULE,
+        RESUME_SCHEDULE,
+        RUN_SCHEDULE,
         NOTIFY,
         PLAN_ANEW,
         PLAN_ONCE,
@@ -55,6 +58,15 @@ static const struct pg_statement statements[N_STATEMENTS] = {
     [TRACE] = {.name = "trace", .sql = trace_sql, .n_params = 2},
     [LIST_TYPES] = {.name = "list_types", .sql = types_document_sql},
     [SET_RECEIVER] = {.name = "set_receiver", .sql = receiver_set_state_sql, .n_params = 3},
+    [PAUSE_SCHEDULE] = {.name = "pause_schedule",
+        .sql = "SELECT courier.pause_schedule($1::text)",
+        .n_params = 1},
+    [RESUME_SCHEDULE] = {.name = "resume_schedule",
+        .sql = "SELECT courier.resume_schedule($1::text)",
+        .n_params = 1},
+    [RUN_SCHEDULE] = {.name = "run_schedule",
+        .sql = "SELECT courier.run_schedule($1::text)",
+        .n_params = 1},
     [NOTIFY] = {.name = "notify", .sql = control_notify_sql},
     [PLAN_ANEW] = {.name = "plan_anew",
         .sql = "SELECT set_config('plan_cache_mode', 'force_custom_plan', false)"},
@@ -130,10 +142,10 @@ static struct action *begin(struct operator_session *session, enum statement sta
 static bool is_question(enum statement statement)
 {
         return statement == LIST_RECEIVERS || statement == TELL_RECEIVER || statement == TRACE ||
-               statement == LIST_TYPES;
+               statement == LIST_TYPES || statement == RUN_SCHEDULE;
 }
 
-/* Of a question: it fails by itself. */
+/* Of a question, or of an event that is refused: it fails by itself. */
 static void on_not_answered(void *owner, PGresult *result)
 {
         struct action *action = owner;
@@ -391,6 +403,36 @@ void operator_set_receiver_state(void *session, const char *name, const char *st
 
         start(begin(session, SET_RECEIVER, ACTION_ACTING, NULL, on_done, context), SET_RECEIVER,
             parameters, on_receiver_set);
+}
+
+/* True or false of the first two, an event's id or NULL of the third. */
+static void on_schedule_changed(void *owner, PGresult *result)
+{
+        struct action *action = owner;
+        struct rows *rows = rows_of(result);
+        const char *text = rows_text(rows, 0, 0);
+        bool is_run = action->statement == RUN_SCHEDULE;
+
+        if (text != NULL && (is_run || rows_bool(rows, 0, 0))) {
+                end(action, json_pack("{s:s*}", "event_id", is_run ? text : NULL));
+        } else {
+                error_set(&action->error, ERROR_EMPTY, "there is no schedule of that name");
+                enter(action, ACTION_ENDED);
+        }
+        rows_free(rows);
+}
+
+void operator_change_schedule(void *session, enum admin_schedule_change change, const char *name,
+    admin_done_fn *on_done, void *context)
+{
+        static const enum statement statement_of[] = {[ADMIN_SCHEDULE_PAUSE] = PAUSE_SCHEDULE,
+            [ADMIN_SCHEDULE_RESUME] = RESUME_SCHEDULE,
+            [ADMIN_SCHEDULE_RUN] = RUN_SCHEDULE};
+        const enum statement statement = statement_of[change];
+        const struct parameter parameter = {.value = name};
+
+        start(begin(session, statement, ACTION_ACTING, NULL, on_done, context), statement,
+            &parameter, on_schedule_changed);
 }
 
 void operator_redrive(

@@ -37,6 +37,8 @@ void operator_ask(void *session, enum admin_question question,
     const char *const parameters[ADMIN_QUESTION_PARAMETERS], admin_done_fn *on_done, void *context);
 void operator_set_receiver_state(void *session, const char *name, const char *state,
     const char *reason, admin_done_fn *on_done, void *context);
+void operator_change_schedule(void *session, enum admin_schedule_change change, const char *name,
+    admin_done_fn *on_done, void *context);
 void operator_redrive(
     void *session, const struct admin_selection *selection, admin_done_fn *on_done, void *context);
 void operator_drop(

@@ -166,6 +166,7 @@ const struct admin_operations operator_session_operations = {
     .list_dead = operator_list_dead,
     .ask = operator_ask,
     .set_receiver_state = operator_set_receiver_state,
+    .change_schedule = operator_change_schedule,
     .redrive = operator_redrive,
     .drop = operator_drop,
 };

@@ -7,11 +7,7 @@
 #define PEOPLE   "SET intervalstyle = 'postgres_verbose'"
 #define PROGRAMS "SET intervalstyle = 'iso_8601'"
 
-#define TIMING                                                                                     \
-        " CASE WHEN every IS NOT NULL THEN 'every ' || ltrim(every::text, '@ ')"                   \
-        " WHEN at IS NOT NULL THEN 'at ' || regexp_replace(at::text, ':00$', '')"                  \
-        " || coalesce(' ' || array_to_string(days, ','), '') ELSE 'cron ' || cron END"             \
-        " || CASE WHEN time_zone = 'UTC' THEN '' ELSE ' ' || time_zone END"
+#define TIMING " courier.schedule_timing(every, at, days, cron, time_zone)"
 
 #define STATE                                                                                      \
         " CASE WHEN next_at = 'infinity' THEN 'ended' WHEN paused_at IS NOT NULL THEN 'paused'"    \

@@ -402,6 +402,14 @@ WITH RECURSIVE moment AS MATERIALIZED (
   FROM courier.attachment AS taps
   JOIN courier.tap_states() USING (id)
   LEFT JOIN unmarked_of_taps ON source = taps.id
+), schedules AS (
+  SELECT name, courier.schedule_timing(every, at, days, cron, time_zone) AS timing, created_at,
+         CASE WHEN next_at = 'infinity' THEN 'ended' WHEN paused_at IS NOT NULL THEN 'paused'
+              WHEN last_error IS NOT NULL THEN 'failing' ELSE 'active' END AS state,
+         CASE WHEN next_at < 'infinity' AND paused_at IS NULL THEN next_at END AS next_at,
+         last_at, last_error, skipped,
+         row_number() OVER (ORDER BY last_error IS NULL, next_at, name) AS nth
+  FROM courier.schedule
 )
 SELECT json_build_object(
   'now', courier.utc(moment.at, 3),
@@ -452,6 +460,21 @@ SELECT json_build_object(
   'relays', (SELECT coalesce(json_agg(json_build_object('name', name, 'host', host, 'version', version,
       'since', courier.utc(joined_at, 3), 'weight', weight, 'is_leaving', is_leaving, 'is_drained', is_drained,
       'sinks', sinks) ORDER BY name), '[]') FROM relays),
+  'schedules', json_build_object(
+    'states', (SELECT coalesce(json_object_agg(state, n), '{}') FROM (SELECT state, count(*) AS n FROM schedules GROUP BY state) AS each),
+    'first', (SELECT coalesce(json_agg(json_build_object('name', name, 'timing', timing,
+        'state', state, 'next_at', courier.utc(next_at, 3), 'last_at', courier.utc(last_at, 3),
+        'period', round(extract(epoch FROM next_at - last_at)::numeric, 3), 'skipped', skipped, 'error', last_error,
+        'last_success_at', courier.utc(succeeded_at, 3),
+        'unsuccessful_for', CASE WHEN state IN ('active', 'failing') THEN
+          greatest(0, round(extract(epoch FROM moment.at - coalesce(succeeded_at, created_at))::numeric, 3)) END,
+        'runs', runs) ORDER BY nth), '[]')
+      FROM schedules,
+           LATERAL (SELECT max(run.created_at) FILTER (WHERE run.state = 'delivered') AS succeeded_at,
+                           coalesce(json_agg(json_build_object('id', run.outbox_id, 'at', courier.utc(run.created_at, 3),
+                             'state', run.state, 'by_hand', run.run_by_hand) ORDER BY run.outbox_id DESC), '[]') AS runs
+                    FROM courier.schedule_runs(name, 12) AS run) AS had
+      WHERE nth <= 50)),
   'taps', json_build_object(
     'states', (SELECT coalesce(json_object_agg(state, n), '{}') FROM (SELECT state, count(*) AS n FROM taps GROUP BY state) AS each),
     'first', (SELECT coalesce(json_agg(json_build_object('id', id, 'name', name, 'kind', kind, 'table', "table",

@@ -375,7 +375,7 @@ Test(schedule_life, goes_on_with_the_others_when_the_last_event_of_one_cannot_be
 
 Test(schedule_life, lets_publishers_change_and_relays_look)
 {
-        static const char *const of_neither[] = {"SELECT courier.is_open(1)",
+        static const char *const of_neither[] = {
             "SELECT courier.parse_cron('s', '@daily')", "SELECT courier.publish_ticks(now(), 1)"};
         PGconn *admin = begin();
         PGconn *app = connect_as(admin, "app");
@@ -391,14 +391,24 @@ Test(schedule_life, lets_publishers_change_and_relays_look)
             "skipped,"
             " last_outbox_id, last_event_id, created_at FROM courier.schedule) AS open",
             "1");
+        expect_value(app,
+            "SELECT courier.schedule_timing(every, at, days, cron, time_zone) FROM "
+            "courier.schedule",
+            "cron @daily");
         expect_error(
             app, "SELECT * FROM courier.schedule_history('s')", "42501", "permission denied");
+        expect_error(app, "SELECT courier.is_open(1)", "42501", "permission denied");
+        expect_error(app, "SELECT * FROM courier.schedule_runs('s')", "42501", "permission denied");
 
         expect_value(relay, "SELECT count(*) FROM courier.next_ticks('s')", "3");
         expect_value(relay, "SELECT count(*) FROM courier.schedule_history('s')", "1");
-        expect_error(relay, "SELECT courier.pause_schedule('s')", "42501", "permission denied");
-        expect_error(relay, "SELECT courier.resume_schedule('s')", "42501", "permission denied");
-        expect_error(relay, "SELECT courier.run_schedule('s')", "42501", "permission denied");
+        /* By its live page. */
+        expect_value(relay, "SELECT courier.pause_schedule('s')", "t");
+        expect_value(relay, "SELECT courier.resume_schedule('s')", "t");
+        expect_value(relay, "SELECT courier.run_schedule('s') IS NOT NULL", "t");
+        expect_value(relay, "SELECT count(*) FROM courier.schedule_runs('s')", "2");
+        expect_error(relay, "SELECT courier.schedule('s', 't', '{}', every => '1 day')", "42501",
+            "permission denied");
         for (size_t i = 0; i < sizeof of_neither / sizeof *of_neither; i++) {
                 expect_error(app, of_neither[i], "42501", "permission denied");
                 expect_error(relay, of_neither[i], "42501", "permission denied");

@@ -408,6 +408,7 @@ json_t *findings_find(const json_t *status)
         findings_add_sinks(&findings);
         findings_add_keys(&findings);
         findings_add_marks(&findings);
+        findings_add_schedules(&findings);
         add_orphans(&findings);
         add_unserved(&findings);
         add_config(&findings);

@@ -38,6 +38,7 @@ void findings_add_sinks(struct findings *findings);
 void findings_add_keys(struct findings *findings);
 void findings_add_retention(struct findings *findings);
 void findings_add_taps(struct findings *findings);
+void findings_add_schedules(struct findings *findings);
 void findings_add_marks(struct findings *findings);
 
 /* One sentence more: with a full stop, unless it is empty. */

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* The two text formats, told apart in one place: Prometheus 0.0.4 and OpenMetrics 1.0. A family
  * is begun, then come its samples. */
@@ -298,8 +299,8 @@ static void write_receivers(struct metrics_text *text, const struct metrics_sour
                 value_at_sink(source, sink, (const char *const[2]){"receivers", states[i]}));
 }
 
-/* Of one state or tap. A value that is not known gives no sample. */
-static void put_tap(struct metrics_text *text, const char *label, const char *value,
+/* Of one state, or of one tap. A value that is not known gives no sample. */
+static void put_one(struct metrics_text *text, const char *label, const char *value,
     const json_t *number, double otherwise)
 {
         const struct metric_label labels[] = {{label, value}, {NULL, NULL}};
@@ -314,7 +315,7 @@ static void write_taps(struct metrics_text *text, const struct metrics_source *s
         const json_t *found = json_object_get(json_object_get(source->look, "taps"), "states");
 
         for (size_t i = 0; found != NULL && i < sizeof states / sizeof states[0]; i++)
-                put_tap(text, "state", states[i], json_object_get(found, states[i]), 0);
+                put_one(text, "state", states[i], json_object_get(found, states[i]), 0);
 }
 
 static void write_unmarked(struct metrics_text *text, const struct metrics_source *source)
@@ -326,9 +327,64 @@ static void write_unmarked(struct metrics_text *text, const struct metrics_sourc
         {
                 const json_t *unmarked = json_object_get(tap, "unmarked");
 
-                put_tap(text, "tap", json_string_value(json_object_get(tap, "name")),
+                put_one(text, "tap", json_string_value(json_object_get(tap, "name")),
                     json_object_get(unmarked, "events"), NAN);
         }
+}
+
+static void write_schedules(struct metrics_text *text, const struct metrics_source *source)
+{
+        static const char *const states[] = {"active", "paused", "failing", "ended"};
+        const json_t *found = json_object_get(json_object_get(source->look, "schedules"), "states");
+
+        for (size_t i = 0; found != NULL && i < sizeof states / sizeof states[0]; i++)
+                put_one(text, "state", states[i], json_object_get(found, states[i]), 0);
+}
+
+/* Of each schedule one value; times as seconds since the epoch. What is not known gives no sample. */
+static void put_schedules(struct metrics_text *text, const struct metrics_source *source,
+    const char *member, double (*value_of)(const json_t *member))
+{
+        const json_t *schedules = json_object_get(source->look, "schedules"), *schedule;
+        size_t i;
+
+        json_array_foreach(json_object_get(schedules, "first"), i, schedule)
+        {
+                const struct metric_label labels[] = {
+                    {"schedule", json_string_value(json_object_get(schedule, "name"))},
+                    {NULL, NULL}};
+                const json_t *value = json_object_get(schedule, member);
+
+                write_sample(text, labels, json_is_null(value) ? NAN : value_of(value));
+        }
+}
+
+static double seconds_of_time(const json_t *time)
+{
+        struct tm parts = {0};
+        const char *end = strptime(json_string_value(time), "%Y-%m-%dT%H:%M:%S", &parts);
+
+        return end != NULL ? (double)timegm(&parts) : NAN;
+}
+
+static void write_unsuccessful(struct metrics_text *text, const struct metrics_source *source)
+{
+        put_schedules(text, source, "unsuccessful_for", json_number_value);
+}
+
+static void write_next_tick(struct metrics_text *text, const struct metrics_source *source)
+{
+        put_schedules(text, source, "next_at", seconds_of_time);
+}
+
+static void write_period(struct metrics_text *text, const struct metrics_source *source)
+{
+        put_schedules(text, source, "period", json_number_value);
+}
+
+static void write_skipped(struct metrics_text *text, const struct metrics_source *source)
+{
+        put_schedules(text, source, "skipped", json_number_value);
 }
 
 static void write_stages(struct metrics_text *text, const struct metrics_source *source)
@@ -427,6 +483,12 @@ static const struct metric metrics[] = {
 
     {"pgcourier_taps", METRIC_GAUGE, NULL, "Attached and captured tables, by state. Those that are disabled, without trigger or now a partition do not publish what is written.", .write = write_taps},
     {"pgcourier_tap_unmarked_events", METRIC_GAUGE, NULL, "Events of a tap whose rows in its table are still to be marked or deleted. Counted up to 10000 of all taps together, the oldest.", .write = write_unmarked},
+
+    {"pgcourier_schedules", METRIC_GAUGE, NULL, "Recurring events, by state; failing: the event of a tick cannot be published.", .write = write_schedules},
+    {"pgcourier_schedule_unsuccessful_seconds", METRIC_GAUGE, "seconds", "Since the last of the schedule's events was published that every sink has delivered, of its last 12; without any since it was made. None if it is paused or has ended.", .write = write_unsuccessful},
+    {"pgcourier_schedule_next_tick_timestamp_seconds", METRIC_GAUGE, "seconds", "The next tick of the schedule; none if it is paused or has ended.", .write = write_next_tick},
+    {"pgcourier_schedule_period_seconds", METRIC_GAUGE, "seconds", "From the last tick of the schedule to its next.", .write = write_period},
+    {"pgcourier_schedule_skipped_ticks", METRIC_GAUGE, NULL, "Ticks that were left out, because the event of the tick before was not delivered yet.", .write = write_skipped},
 
     {"pgcourier_event_loop_delay_seconds", METRIC_HISTOGRAM, "seconds", "How long one turn of the event loop kept all others waiting.", .write = write_loop_delay},
     {"pgcourier_config_last_reload_successful", METRIC_GAUGE, NULL, "0 if the last reload failed and the configuration before it is still in force.", .of_all = value_is_reload_ok},

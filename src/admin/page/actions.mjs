@@ -59,6 +59,15 @@ export const resumeSink = (name) => resume(name, ofSink(name, "resume"));
 export const pauseReceiver = (name) => pause(name, ofReceiver(name, "pause"));
 export const resumeReceiver = (name) => resume(name, ofReceiver(name, "resume"));
 
+async function changeSchedule(name, verb, words) {
+  const answer = await post(`api/schedules/${verb}`, { name });
+  if (answer !== null) tell(words);
+}
+
+export const runSchedule = (name) => changeSchedule(name, "run", `${name} runs now, besides its ticks.`);
+export const pauseSchedule = (name) => changeSchedule(name, "pause", `${name} is paused; its ticks are left out until it is resumed.`);
+export const resumeSchedule = (name) => changeSchedule(name, "resume", `${name} ticks again.`);
+
 export async function reloadConfig() {
   const answer = await post("api/reload", {});
   if (answer === null) return;

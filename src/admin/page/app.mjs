@@ -11,6 +11,7 @@ import { prepareRecent, showBlockedKeys, showRecent, showRelays, showSource, sho
 import { instanceWords, prepareProblems, showProblems } from "./problems.mjs";
 import { prepareReceiver, receiverView } from "./receiver.mjs";
 import { prepareReceivers, showReceivers } from "./receivers.mjs";
+import { showSchedules } from "./schedules.mjs";
 import { prepareSheet } from "./sheet.mjs";
 import { showSinks } from "./sinks.mjs";
 import { showStages } from "./stages.mjs";
@@ -87,6 +88,7 @@ function show(status) {
   showReceivers(status);
   showStages(status);
   showBlockedKeys(status);
+  showSchedules(status);
   showTaps(status);
   showRelays(status);
   showDead(status);

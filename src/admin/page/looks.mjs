@@ -21,6 +21,13 @@ const receiverLooks = {
   paused: { tone: "warn", icon: "pause" },
 };
 
+const scheduleLooks = {
+  active: { tone: "ok", icon: "clock" },
+  paused: { tone: "warn", icon: "pause" },
+  failing: { tone: "bad", icon: "alert" },
+  ended: { tone: "idle", icon: "ring" },
+};
+
 /* How an attempt ended, and how an event stands with a sink or receiver. */
 const deliveryLooks = {
   delivered: { tone: "ok", icon: "check" },
@@ -36,6 +43,7 @@ const deliveryLooks = {
 
 export const sinkLook = (state) => sinkLooks[state] ?? unknownLook;
 export const receiverLook = (state) => receiverLooks[state] ?? unknownLook;
+export const scheduleLook = (state) => scheduleLooks[state] ?? unknownLook;
 export const deliveryLook = (state) => deliveryLooks[state] ?? unknownLook;
 
 /* An active receiver fails if the relay has noted since when. */

@@ -202,7 +202,7 @@ static bool check_sink(const json_t *sinks, const char *name, struct error *erro
             meant != NULL ? meant : "", meant != NULL ? "\"?" : "");
 }
 
-/* Taps are no sink's: who asks for sinks is told of them alone. */
+/* Taps and schedules are no sink's: who asks for sinks is told of them alone. */
 static bool narrow(const struct arguments *arguments, json_t *status, struct error *error)
 {
         json_t *sinks = json_object_get(status, "sinks");
@@ -215,6 +215,7 @@ static bool narrow(const struct arguments *arguments, json_t *status, struct err
         keep_wanted(arguments, json_object_get(status, "recent"), "sink");
         keep_wanted(arguments, json_object_get(status, "orphans"), "sink");
         if (arguments->n_operands > 0) {
+                json_object_set_new(status, "schedules", json_null());
                 json_object_set_new(status, "taps", json_null());
                 json_object_set_new(status, "relays", json_null());
                 json_object_set_new(status, "marks", json_null());

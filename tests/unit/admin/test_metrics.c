@@ -20,6 +20,11 @@ static const char look_text[] =
     " \"taps\": {\"states\": {\"ok\": 2, \"disabled\": 1}, \"first\": ["
     "   {\"name\": \"outbox\", \"unmarked\": {\"events\": 12, \"is_exact\": true}},"
     "   {\"name\": \"orders\", \"unmarked\": null}]},"
+    " \"schedules\": {\"states\": {\"active\": 1, \"paused\": 1}, \"first\": ["
+    "   {\"name\": \"a \\\"b\\\"\", \"next_at\": \"2026-11-28T06:30:00.000Z\", \"period\": 60.5,"
+    "    \"unsuccessful_for\": 12.5, \"skipped\": 3},"
+    "   {\"name\": \"off\", \"next_at\": null, \"period\": null, \"unsuccessful_for\": null,"
+    "    \"skipped\": 0}]},"
     " \"relays\": [{\"name\": \"web1\"}, {\"name\": \"web2\"}],"
     " \"orphans\": [{\"sink\": \"old\"}]}";
 
@@ -133,6 +138,14 @@ Test(metrics, takes_values_from_the_database_that_only_it_has)
         expect_line(text, "pgcourier_taps{state=\"table_gone\"} 0");
         expect_line(text, "pgcourier_tap_unmarked_events{tap=\"outbox\"} 12");
         cr_expect_null(strstr(text, "tap=\"orders\""), "none of its rows are marked");
+        expect_line(text, "pgcourier_schedules{state=\"active\"} 1");
+        expect_line(text, "pgcourier_schedules{state=\"failing\"} 0");
+        expect_line(text,
+            "pgcourier_schedule_next_tick_timestamp_seconds{schedule=\"a \\\"b\\\"\"} 1795847400");
+        expect_line(text, "pgcourier_schedule_period_seconds{schedule=\"a \\\"b\\\"\"} 60.5");
+        expect_line(text, "pgcourier_schedule_unsuccessful_seconds{schedule=\"a \\\"b\\\"\"} 12.5");
+        expect_line(text, "pgcourier_schedule_skipped_ticks{schedule=\"off\"} 0");
+        cr_expect_null(strstr(text, "period_seconds{schedule=\"off\"}"), "it does not tick");
         expect_line(text, "pgcourier_outbox_held_bytes 4096");
         expect_line(text, "pgcourier_outbox_held_seconds 60.5");
         expect_line(text, "pgcourier_outbox_lost_events 6");

@@ -317,6 +317,24 @@ Test(attention, tells_that_filters_cannot_be_asked)
             "| pgcourier doctor |", NULL);
 }
 
+Test(attention, tells_of_schedules_that_fail)
+{
+        static const char schedules[] =
+            "{'now': '2026-11-28T10:00:10Z', 'schedules': {'first': ["
+            "{'name': 'a', 'error': 'no such type', 'runs': []},"
+            "{'name': 'b', 'error': null, 'last_success_at': '2026-11-28T10:00:00Z',"
+            " 'runs': [{'state': 'open'}, {'state': 'dead'}, {'state': 'delivered'}]},"
+            "{'name': 'c', 'error': null, 'runs': [{'state': 'delivered'}, {'state': 'dead'}]},"
+            "{'name': 'd', 'error': null, 'runs': [{'state': 'open'}]}]}}";
+
+        expect_lines(schedules, 2);
+        expect(schedules, "warning schedule:a -1: Schedule a cannot tick | no such type. |",
+            "warning schedule:b 10: Schedule b has failed | The event of its last run is a dead "
+            "letter. | Its last success was 2026-11-28T10:00:00Z. Remove",
+            "schedule show b", NULL);
+        cr_expect_str_empty(find("{'schedules': null}"));
+}
+
 Test(attention, tells_of_taps_that_do_not_publish)
 {
         expect(
