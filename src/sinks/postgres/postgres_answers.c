@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_DELAY_MS INT64_C(31536000000)
+#define MAX_DELAY_MS INT64_C(86400000)
 
 enum meaning {
         REJECTED,  /* the function says: never */
@@ -59,25 +59,18 @@ static enum meaning meaning_of(const char *sqlstate)
         return meanings[i].meaning;
 }
 
-/* "2 days 01:02:03.5" */
+/* "01:02:03.5" */
 static bool parse_interval(const char *text, int64_t *out_ms)
 {
-        long long days = 0;
         unsigned hours, minutes;
         double seconds;
         int length = 0;
 
-        if (sscanf(text, "%lld day%n", &days, &length) == 1 && length > 0)
-                text += (size_t)length + strspn(text + length, "s ");
-        else
-                days = 0;
-        length = 0;
         if (!isdigit((unsigned char)*text) ||
-            sscanf(text, "%u:%2u:%lf%n", &hours, &minutes, &seconds, &length) != 3 ||
-            text[length] != '\0' || days < 0 || days > 366 || hours > 9000 || seconds < 0 ||
-            seconds >= 61)
+            sscanf(text, "%3u:%2u:%lf%n", &hours, &minutes, &seconds, &length) != 3 ||
+            text[length] != '\0' || !(seconds >= 0 && seconds < 61)) /* nor "nan" */
                 return false;
-        *out_ms = ((days * 24 + hours) * 60 + minutes) * 60000 + (int64_t)(seconds * 1000);
+        *out_ms = (int64_t)(hours * 60 + minutes) * 60000 + (int64_t)(seconds * 1000);
         return true;
 }
 
@@ -125,7 +118,8 @@ static struct outcome postpone(const struct postgres_error *error)
                 return outcome;
         }
         outcome = outcome_make(OUTCOME_RETRY,
-            "PC002 without a delay in its DETAIL: USING ERRCODE = 'PC002', DETAIL = '30s'");
+            "PC002 without a delay of up to a day in its DETAIL: USING ERRCODE = 'PC002', DETAIL = "
+            "'30s'");
         outcome.fault = OUTCOME_FAULT_POSTGRES;
         return outcome;
 }

@@ -22,5 +22,5 @@ struct postgres_verdict {
 struct postgres_verdict postgres_error_judge(const struct postgres_error *error);
 
 /* The delay that an error PC002 gives in its DETAIL: seconds, a duration as in the config file, or
- * an interval as PostgreSQL writes it ("01:30:00", "2 days 00:00:10"). Up to a year. */
+ * an interval as PostgreSQL writes it ("01:30:00"). Up to a day. */
 bool postgres_delay_parse(const char *detail, int64_t *out_ms);
