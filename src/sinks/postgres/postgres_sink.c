@@ -390,9 +390,7 @@ static void destroy(struct sink *base)
 
 static void postgres_close(struct sink *base, sink_closed_fn *on_closed, void *owner)
 {
-        struct postgres_sink *sink = postgres_sink_from(base);
-
-        assert(sink->on_probed == NULL);
+        assert(postgres_sink_from(base)->on_probed == NULL);
         sink_close_later(base, destroy, on_closed, owner);
 }
 
