@@ -898,17 +898,37 @@ $$;
 COMMENT ON FUNCTION courier.schedule_timing(interval, time, text[], text, text) IS 'When a schedule ticks, in words';
 
 -- The last events of a schedule, the newest first, each with what became of it in one word: delivered (everywhere),
--- open (still to be delivered somewhere) or dead (given up somewhere).
+-- open (still to be delivered somewhere) or dead (given up somewhere). For a look every few seconds, however much
+-- waits: whether a sink takes such events is asked once for all of them, and filters not at all. Of receivers,
+-- which may be thousands, only those count that have given an event up.
 CREATE FUNCTION courier.schedule_runs(name text, at_most integer DEFAULT 10)
 RETURNS TABLE (outbox_id bigint, event_id uuid, created_at timestamptz, run_by_hand boolean, state text)
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT event.id, event.event_id, event.created_at, event.headers ? 'run_by_hand',
-         CASE WHEN EXISTS (SELECT FROM courier.dead_letter AS d WHERE d.outbox_id = event.id) THEN 'dead'
-              WHEN courier.is_open(event.id) THEN 'open'
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+  WITH event AS MATERIALIZED (
+    SELECT o.id, o.event_id, o.created_at, o.headers, o.topic, o.type, o.key, o.txid FROM courier.outbox AS o
+    WHERE o.headers ? 'schedule' AND left(o.headers ->> 'schedule', 255) = schedule_runs.name
+    ORDER BY left(o.headers ->> 'schedule', 255) DESC, o.id DESC LIMIT at_most
+  ), taker AS MATERIALIZED (
+    SELECT kind.topic, kind.type, s.name, s.shards
+    FROM (SELECT DISTINCT e.topic, e.type, e.headers - '{scheduled_for,run_by_hand}'::text[] AS headers FROM event AS e) AS kind,
+         courier.sink AS s
+    WHERE NOT s.fans_out AND courier.headers_match(kind.headers, coalesce(s.settings -> 'match_headers', '[]'))
+      AND (courier.patterns_take(s.topics, s.types, false, ARRAY[kind.topic::text], ARRAY[kind.type::text]))[1]
+  )
+  SELECT e.id, e.event_id, e.created_at, e.headers ? 'run_by_hand',
+         CASE WHEN EXISTS (SELECT FROM courier.dead_letter AS d WHERE d.outbox_id = e.id) THEN 'dead'
+              WHEN EXISTS (
+                SELECT FROM taker AS t
+                LEFT JOIN courier.cursor AS c
+                  ON c.sink = t.name AND c.lane = courier.shard_lane(courier.shard_of(e.key, t.shards, e.id), t.shards)
+                WHERE t.topic = e.topic AND t.type IS NOT DISTINCT FROM e.type
+                  AND (c.sink IS NULL
+                       OR EXISTS (SELECT FROM courier.parked AS p
+                                  WHERE p.sink = c.sink AND p.lane = c.lane AND p.outbox_id = e.id)
+                       OR NOT courier.has_passed(c.from_snapshot, c.until_snapshot, c.last_id, e.id, e.txid)
+                          AND NOT courier.had_passed(t.name, e.key, e.id, e.txid))) THEN 'open'
               ELSE 'delivered' END
-  FROM (SELECT o.id, o.event_id, o.created_at, o.headers FROM courier.outbox AS o
-        WHERE o.headers ? 'schedule' AND left(o.headers ->> 'schedule', 255) = schedule_runs.name
-        ORDER BY left(o.headers ->> 'schedule', 255) DESC, o.id DESC LIMIT at_most) AS event
+  FROM event AS e
 $$;
 COMMENT ON FUNCTION courier.schedule_runs(text, integer) IS 'The last events of a schedule, and whether they are delivered';
 
@@ -940,6 +960,6 @@ GRANT EXECUTE ON FUNCTION courier.next_ticks(text, integer), courier.schedule_hi
 REVOKE ALL ON FUNCTION courier.schedule_timing(interval, time, text[], text, text), courier.schedule_runs(text, integer) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION courier.schedule_timing(interval, time, text[], text, text) TO courier_publisher, courier_relay;
 GRANT EXECUTE ON FUNCTION courier.schedule_runs(text, integer),
-  courier.is_open(bigint), courier.pause_schedule(text), courier.resume_schedule(text), courier.run_schedule(text) TO courier_relay;
+  courier.pause_schedule(text), courier.resume_schedule(text), courier.run_schedule(text) TO courier_relay;
 
 INSERT INTO courier.schema_version (version, name, serves_from) VALUES (15, 'schedules', 14);
