@@ -869,8 +869,8 @@ COMMENT ON FUNCTION courier.next_ticks(text, integer) IS 'The next ticks of a sc
 -- they have none. A name has at most 255 bytes; an event may have any header.
 CREATE INDEX outbox_schedule_idx ON courier.outbox (left(headers ->> 'schedule', 255), id) WHERE headers ? 'schedule';
 
--- The last events of a schedule, the newest first, with a row for each sink and receiver, as of courier.trace(); one
--- with sink NULL if there is none.
+-- The last events of a schedule, the newest first, with a row for each sink and receiver that takes it, as of
+-- courier.trace(); one with sink NULL if none does.
 CREATE FUNCTION courier.schedule_history(name text, at_most integer DEFAULT 10)
 RETURNS TABLE (scheduled_for timestamptz, created_at timestamptz, event_id uuid, outbox_id bigint, run_by_hand boolean,
                sink text, receiver text, state text, reason text, at timestamptz, attempts integer, next_at timestamptz)
@@ -881,7 +881,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   FROM (SELECT o.id, o.event_id, o.created_at, o.headers FROM courier.outbox AS o
         WHERE o.headers ? 'schedule' AND left(o.headers ->> 'schedule', 255) = schedule_history.name
         ORDER BY left(o.headers ->> 'schedule', 255) DESC, o.id DESC LIMIT at_most) AS event
-  LEFT JOIN LATERAL courier.trace(event.id) AS way ON true
+  LEFT JOIN LATERAL courier.trace(event.id) AS way ON way.state <> 'not_taken'
   ORDER BY event.id DESC, way.sink, way.lane
 $$;
 COMMENT ON FUNCTION courier.schedule_history(text, integer)
