@@ -61,9 +61,10 @@ static uint32_t part_of_window(const struct lane *lane, uint32_t n_pages)
         return by_bytes < by_count ? (uint32_t)by_bytes : by_count;
 }
 
-static uint32_t room(const struct lane *lane)
+/* When so many of them are settled. */
+static uint32_t room(const struct lane *lane, uint64_t n_settled)
 {
-        uint64_t n_stream = n_unsettled(lane);
+        uint64_t n_stream = n_unsettled(lane) - n_settled;
         uint64_t n_all = n_stream + lane->parked.n_claimed;
         uint64_t by_share = n_stream < stream_share(lane) ? stream_share(lane) - n_stream : 0;
         uint64_t by_window =
@@ -81,14 +82,18 @@ static uint32_t room(const struct lane *lane)
  * settled, so that none of these waits for another. A slow sink gives room for a whole page seldom;
  * a quarter of the window is worth a page already.
  */
-static uint32_t page_events(const struct lane *lane)
+static uint32_t page_of_room(const struct lane *lane, uint32_t n_events)
 {
         uint32_t most = part_of_window(lane, 3);
-        uint32_t n_events = room(lane);
 
         if (n_events > most)
                 return most;
         return n_events >= part_of_window(lane, 4) ? n_events : 0;
+}
+
+static uint32_t page_events(const struct lane *lane)
+{
+        return page_of_room(lane, room(lane, 0));
 }
 
 static uint32_t parked_room(const struct lane *lane)
@@ -106,15 +111,18 @@ static uint32_t parked_room(const struct lane *lane)
         return share < free_window ? share : (uint32_t)free_window;
 }
 
+/* Or less than a page, and once it is settled there is room for a page, which there is not now. */
 static bool is_page_delivered(const struct lane *lane)
 {
-        return lane->window.n_passed - lane->settler.n_settled >= part_of_window(lane, 3);
+        uint64_t n_delivered = lane->window.n_passed - lane->settler.n_settled;
+
+        return n_delivered >= part_of_window(lane, 3) ||
+               (page_events(lane) == 0 && page_of_room(lane, room(lane, n_delivered)) > 0);
 }
 
 bool lane_is_pressing(const struct lane *lane)
 {
-        return lane->is_draining || lane->settler.is_awaited || is_page_delivered(lane) ||
-               page_events(lane) == 0;
+        return lane->is_draining || lane->settler.is_awaited || is_page_delivered(lane);
 }
 
 bool lane_wants_page(struct lane *lane, struct page_request *out_request)

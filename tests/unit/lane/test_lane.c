@@ -127,6 +127,7 @@ Test(lane_reading, frees_room_only_for_the_events_that_the_settle_covered)
         lane_rig_read(&rig, "- - - - - - - - - -");
         lane_rig_read(&rig, "- - - - - - - - - -");
         deliver_from_to(1, 9);
+        rig.now_ms += 20;
         cr_assert_eq(lane_rig_wants_settle(&rig), 9);
         deliver_from_to(10, 20);
         lane_rig_answer_settle(&rig);
@@ -198,6 +199,23 @@ Test(lane_limits, give_a_page_a_third_of_the_window_or_what_is_left_if_that_is_a
         read_unkeyed(85);
         lane_ring(&rig.lane);
         cr_expect_not(lane_rig_wants_page(&rig), "249 are left");
+        close_rig();
+}
+
+/* Else each event that a slow sink takes would be settled alone. */
+Test(lane_limits, press_for_a_settle_when_that_makes_room_for_a_page)
+{
+        open_with(1000, 1 << 24);
+        for (int i = 0; i < 3; i++)
+                read_unkeyed(333);
+        lane_ring(&rig.lane);
+        deliver_from_to(1, 248);
+        cr_expect_eq(lane_rig_wants_settle(&rig), -1, "then 249 would be left");
+        cr_expect_eq(lane_next_due(&rig.lane), rig.now_ms + 20);
+        deliver(249);
+        cr_expect_eq(lane_rig_wants_settle(&rig), 249);
+        lane_rig_answer_settle(&rig);
+        cr_expect(lane_rig_wants_page(&rig));
         close_rig();
 }
 
