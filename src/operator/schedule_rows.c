@@ -3,6 +3,8 @@
 #include "operator/selection.h"
 #include "pg/blocking_conn.h"
 
+#include <string.h>
+
 /* The role's own settings would show in intervals. */
 #define PEOPLE   "SET intervalstyle = 'postgres_verbose'"
 #define PROGRAMS "SET intervalstyle = 'iso_8601'"
@@ -97,6 +99,30 @@ static const char add_sql[] =
     " overlap => coalesce($14::text, 'allow'), key => $15::text, type => $16::text),"
     " 'infinity'), 0)";
 
+static const char clash_sql[] =
+    "SELECT topic FROM courier.schedule WHERE name = $1::text AND topic <> $2::text";
+
+static const char import_sql[] =
+    "SELECT 'SELECT courier.schedule(' || concat_ws(', ', quote_literal($1::text),"
+    " quote_literal($2::text), quote_literal($3::text), 'every => ' || quote_literal($4::text),"
+    " 'at => ' || quote_literal($5::text), 'cron => ' || quote_literal($6::text),"
+    " 'time_zone => ' || quote_literal(nullif($7::text, 'UTC'))) || ');'";
+
+static const char may_read_pg_cron_sql[] =
+    "SELECT has_table_privilege(c.oid, 'SELECT') AND has_schema_privilege(n.oid, 'USAGE')"
+    " FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace"
+    " WHERE n.nspname = 'cron' AND c.relname = 'job'";
+
+/* Its own word for the last day of a month is $. */
+static const char pg_cron_sql[] =
+    "SELECT jobid, to_jsonb(job) ->> 'jobname',"
+    " regexp_replace(schedule, '^(\\S+\\s+\\S+\\s+)\\$', '\\1L'), command,"
+    " coalesce(current_setting('cron.timezone', true), 'GMT'),"
+    " CASE WHEN NOT active THEN 'it is not active'"
+    "  WHEN lower(schedule) = '@reboot' THEN '@reboot is no time'"
+    "  WHEN database <> current_database() THEN 'it runs in the database ' || database END"
+    " FROM cron.job ORDER BY jobid";
+
 /* Of the table: what a relay has, a publisher has not. */
 static const char may_read_sql[] = "SELECT pg_catalog.has_table_privilege("
                                    "'courier.schedule'::pg_catalog.regclass, 'SELECT')";
@@ -165,6 +191,65 @@ struct rows *schedule_add(
         for (unsigned i = 0; i < SCHEDULE_N_FIELDS; i++)
                 parameters[i].value = values[i];
         return blocking_conn_query(conn, add_sql, parameters, SCHEDULE_N_FIELDS, error);
+}
+
+/* Class 22 and 23: the values are to blame. The savepoint lets the transaction go on. */
+static struct rows *try_to_add(struct blocking_conn *conn,
+    const char *const values[SCHEDULE_N_FIELDS], bool *out_is_refused, struct error *error)
+{
+        struct error ignored;
+        struct rows *rows;
+
+        if (!blocking_conn_run(conn, "SAVEPOINT line", error))
+                return NULL;
+        rows = schedule_add(conn, values, error);
+        *out_is_refused = rows == NULL && (strncmp(blocking_conn_sqlstate(conn), "22", 2) == 0 ||
+                                              strncmp(blocking_conn_sqlstate(conn), "23", 2) == 0);
+        if (*out_is_refused && !blocking_conn_run(conn, "ROLLBACK TO line", &ignored)) {
+                *error = ignored;
+                *out_is_refused = false;
+        }
+        return rows;
+}
+
+struct rows *schedule_import(struct blocking_conn *conn,
+    const char *const values[SCHEDULE_N_FIELDS], bool *out_is_refused, struct error *error)
+{
+        struct parameter parameters[SCHEDULE_N_FIELDS] = {0};
+        struct rows *rows =
+            ask(conn, clash_sql, values[SCHEDULE_FIELD_NAME], values[SCHEDULE_FIELD_TOPIC], error);
+
+        *out_is_refused = rows != NULL && rows_count(rows) > 0;
+        if (*out_is_refused)
+                error_set(error, ERROR_USAGE,
+                    "there is a schedule \"%.100s\" already, with the topic %.100s",
+                    values[SCHEDULE_FIELD_NAME], rows_text(rows, 0, 0));
+        if (rows == NULL || *out_is_refused) {
+                rows_free(rows);
+                return NULL;
+        }
+        rows_free(rows);
+        rows = try_to_add(conn, values, out_is_refused, error);
+        if (rows == NULL)
+                return NULL;
+        rows_free(rows);
+        for (unsigned i = 0; i < SCHEDULE_N_FIELDS; i++)
+                parameters[i].value = values[i];
+        return blocking_conn_query(
+            conn, import_sql, parameters, SCHEDULE_FIELD_TIME_ZONE + 1, error);
+}
+
+struct rows *schedule_pg_cron_jobs(struct blocking_conn *conn, struct error *error)
+{
+        struct rows *rows = blocking_conn_query(conn, may_read_pg_cron_sql, NULL, 0, error);
+        bool may = rows != NULL && rows_count(rows) > 0 && rows_bool(rows, 0, 0);
+
+        if (rows != NULL && !may)
+                error_set(error, ERROR_EMPTY,
+                    "there is no table cron.job in this database that %s may read",
+                    blocking_conn_user(conn));
+        rows_free(rows);
+        return may ? blocking_conn_query(conn, pg_cron_sql, NULL, 0, error) : NULL;
 }
 
 bool schedule_change(struct blocking_conn *conn, enum schedule_change change, const char *name,

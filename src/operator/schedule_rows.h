@@ -57,6 +57,15 @@ enum schedule_history_column {
         SCHEDULE_HISTORY_REASON,
 };
 
+enum pg_cron_column {
+        PG_CRON_ID,
+        PG_CRON_NAME, /* NULL: it has none */
+        PG_CRON_TIMES,
+        PG_CRON_COMMAND,
+        PG_CRON_TIME_ZONE,
+        PG_CRON_NOTE, /* why it is left out; NULL: it is not */
+};
+
 enum schedule_change { SCHEDULE_REMOVE, SCHEDULE_PAUSE, SCHEDULE_RESUME };
 
 /* By name. NULL and *error; else to be freed. */
@@ -80,6 +89,16 @@ struct rows *schedule_next(struct blocking_conn *conn, const char *name, const c
  * ended. */
 struct rows *schedule_add(struct blocking_conn *conn, const char *const values[SCHEDULE_N_FIELDS],
     struct error *error) __attribute__((warn_unused_result));
+
+/* The same within a transaction, which goes on if the server refuses the values (*out_is_refused).
+ * One row: the SQL that makes it. A schedule of that name with another topic is refused, too. */
+struct rows *schedule_import(struct blocking_conn *conn,
+    const char *const values[SCHEDULE_N_FIELDS], bool *out_is_refused, struct error *error)
+    __attribute__((warn_unused_result));
+
+/* What pg_cron has in its table. */
+struct rows *schedule_pg_cron_jobs(struct blocking_conn *conn, struct error *error)
+    __attribute__((warn_unused_result));
 
 bool schedule_change(struct blocking_conn *conn, enum schedule_change change, const char *name,
     bool *out_existed, struct error *error) __attribute__((warn_unused_result));

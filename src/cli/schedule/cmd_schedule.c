@@ -340,13 +340,18 @@ const struct command schedule_command = {
         "pause   stops its ticks; it keeps its place in the list\n"
         "resume  lets it tick again; the ticks of the pause are left out\n"
         "remove  removes it; what it has published stays\n"
+        "import  prints what makes schedules of the lines of a crontab, or of the jobs of "
+        "pg_cron:\n"
+        "        the topic is cron.NAME, and the payload has the command. Lines that are no\n"
+        "        schedule are noted with their number. With --apply it makes the schedules, all\n"
+        "        or none\n"
         "\n"
         "Those that change something need courier_publisher, or a member of it; those that read\n"
         "courier_publisher or courier_relay. With neither --dsn nor -c the environment names the\n"
         "database (PGHOST, PGUSER, PGDATABASE …).\n",
     .subcommands = (const struct command *const[]){&schedule_add_command, &list_command,
         &show_command, &next_command, &run_command_now, &pause_subcommand, &resume_subcommand,
-        &remove_command, NULL},
+        &remove_command, &schedule_import_command, NULL},
     .database = DATABASE,
     .answer_timeout_ms = 30000,
     .refused = refused,

@@ -4,3 +4,4 @@
 #include "cli/cli.h"
 
 extern const struct command schedule_add_command;
+extern const struct command schedule_import_command;
