@@ -85,9 +85,18 @@ bool postgres_configs_are_equal(const struct postgres_config *a, const struct po
         return blocks_are_equal(block_of_root("postgres"), a, b);
 }
 
+/* A sink of PostgreSQL's may log in as the relay does, by keys that are not its own. */
+static bool logins_are_equal(const struct sink_config *a, const struct sink_config *b)
+{
+        if (a->postgres == NULL || b->postgres == NULL)
+                return true;
+        return postgres_configs_are_equal(&a->postgres->server, &b->postgres->server);
+}
+
 bool sink_configs_are_equal(const struct sink_config *a, const struct sink_config *b)
 {
-        return a->files == b->files && blocks_are_equal(block_of_root("sinks"), a, b);
+        return a->files == b->files && blocks_are_equal(block_of_root("sinks"), a, b) &&
+               logins_are_equal(a, b);
 }
 
 static void mix(uint64_t *hash, const void *data, size_t length)

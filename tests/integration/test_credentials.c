@@ -114,6 +114,32 @@ Test(credentials, of_postgres_are_reported_until_they_are_right)
         relay_destroy(relay);
 }
 
+Test(credentials, of_postgres_are_read_again_for_a_sink_that_calls_its_functions)
+{
+        static const char *const have_run[] = {
+            "SELECT count(*) = 1 FROM public.ran", "SELECT count(*) = 2 FROM public.ran"};
+        struct relay_process *relay;
+
+        database_make_inbox(fixture.admin);
+        database_exec(fixture.admin,
+            "CREATE TABLE public.ran (event_id uuid); GRANT INSERT ON public.ran TO relay;"
+            "GRANT courier_consumer TO relay;"
+            "CREATE FUNCTION public.job(event courier.event) RETURNS void LANGUAGE sql"
+            " AS 'INSERT INTO public.ran VALUES (event.id)'");
+        relay =
+            relay_start(POSTGRES "sinks:\n  - {name: jobs, topics: [\"**\"], start: beginning,\n"
+                                 "     postgres: {call: public.job}}\n",
+                fixture.relay, secret_path, socket_path);
+        publish(fixture.admin, "a", NULL, "1");
+        await_in_database(fixture.admin, have_run[0], "the first job");
+        replace_file(secret_path, "new\n");
+        rotate_in_postgres();
+        publish(fixture.admin, "a", NULL, "2");
+        await_in_database(fixture.admin, have_run[1], "the second job");
+        relay_stop(relay);
+        relay_destroy(relay);
+}
+
 static bool status_tells_of_filters(void *context)
 {
         struct program_run run = program_run(NULL, "status", "-c", context, NULL);

@@ -120,6 +120,9 @@ char *database_value(PGconn *connection, const char *sql);
 /* The same as a number. */
 int64_t database_integer(PGconn *connection, const char *sql);
 
+/* Schema courier_inbox; its role courier_consumer is of the whole cluster. */
+void database_make_inbox(PGconn *connection);
+
 /* Until user "relay" has no session in the connection's database: a backend does what it was
  * told, and notices the end of its session, a moment after the client has gone. */
 void database_await_no_relay(PGconn *connection);

@@ -121,10 +121,10 @@ static char *create_database(struct postgres *postgres, const char *template)
         return dsn;
 }
 
-static void apply_migrations(PGconn *connection)
+static void apply_migrations(PGconn *connection, const char *of)
 {
         const char *folder = getenv("PGCOURIER_SQL"); /* of a former release */
-        char *pattern = xasprintf("%s/*.sql", folder != NULL ? folder : PGCOURIER_SQL_FOLDER);
+        char *pattern = xasprintf("%s%s/*.sql", folder != NULL ? folder : PGCOURIER_SQL_FOLDER, of);
         glob_t files;
 
         if (glob(pattern, 0, NULL, &files) != 0)
@@ -140,6 +140,11 @@ static void apply_migrations(PGconn *connection)
         globfree(&files);
 }
 
+void database_make_inbox(PGconn *connection)
+{
+        apply_migrations(connection, "/inbox");
+}
+
 void postgres_make_template(struct postgres *postgres)
 {
         char *maintenance_dsn = postgres_dsn(postgres, "postgres", "postgres");
@@ -151,7 +156,7 @@ void postgres_make_template(struct postgres *postgres)
                 "SELECT count(*) FROM pg_database WHERE datname = '" TEMPLATE "'") == 0) {
                 database_exec(maintenance, "CREATE DATABASE " TEMPLATE " TEMPLATE template0");
                 connection = database_connect(template_dsn);
-                apply_migrations(connection);
+                apply_migrations(connection, "");
                 database_exec(connection, "CREATE ROLE app LOGIN IN ROLE courier_publisher;"
                                           "CREATE ROLE relay LOGIN IN ROLE courier_relay");
                 PQfinish(connection);
