@@ -1,7 +1,5 @@
-/*
- * First the rules of each kind of sink, most of which keep a secret or a credential from going to
- * the wrong place or to every receiver; then the rules of any sink; then those of the other blocks.
- */
+/* First the rules of each kind of sink, most of which keep a secret or a credential from going to
+ * the wrong place or to every receiver; then the rules of any sink; then those of other blocks. */
 #include "config/checks.h"
 
 #include "base/alloc.h"
@@ -365,9 +363,9 @@ static bool check_has_one_kind(
         if (n_kinds == 1)
                 return true;
         return source_fail(source, path, "",
-            "%s; exactly one of these is needed: redis, http, email, nats, rabbitmq, kafka, "
-            "postgres, stdout, module",
-            n_kinds == 0 ? "has no destination" : "has more than one destination");
+            "has %s destination; exactly one of these is needed: redis, http, email, nats, "
+            "rabbitmq, kafka, postgres, stdout, module",
+            n_kinds == 0 ? "no" : "more than one");
 }
 
 /* As mail servers do it: greylisting passes after a minute, a full mailbox after hours. The delays
@@ -462,14 +460,10 @@ static bool check_rate(
         return true;
 }
 
-/* Each mail on its way occupies a thread, each call a connection. */
+/* Each mail on its way occupies a thread. */
 static bool check_concurrency(
     const struct source *source, const struct sink_config *sink, const char *path)
 {
-        if (sink->postgres != NULL && sink->postgres->call != NULL && sink->concurrency > 1000)
-                return source_fail(source, path, "concurrency",
-                    "'%u' is out of range; allowed for postgres.call: 1 to 1000",
-                    sink->concurrency);
         return sink->email == NULL || sink->concurrency <= 16 ||
                source_fail(source, path, "concurrency",
                    "'%u' is out of range; allowed for email: 1 to 16", sink->concurrency);
@@ -491,7 +485,7 @@ static bool check_kind(const struct source *source, struct sink_config *sink, co
         if (sink->kafka != NULL)
                 return check_kafka(source, sink->kafka, block_path);
         if (sink->postgres != NULL)
-                return check_postgres_sink(source, sink->postgres, block_path);
+                return check_postgres_sink(source, sink, path);
         return sink->email == NULL || check_email(source, sink->email, block_path);
 }
 
@@ -597,8 +591,7 @@ bool config_check(const struct source *source, struct config *config)
                 key_path_item(path, "sinks", i);
                 if (!check_sink(source, &config->sinks[i], path))
                         return false;
-                if (config->sinks[i].postgres != NULL)
-                        postgres_sink_choose_server(config->sinks[i].postgres, &config->postgres);
+                postgres_sink_choose_server(config->sinks[i].postgres, &config->postgres);
         }
         name_relay(&config->relay);
         return check_admin(source, config->admin) && check_portal(source, config->portal) &&

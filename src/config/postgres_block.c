@@ -11,6 +11,9 @@
 /* What PostgreSQL keeps of a name. */
 enum { MAX_NAME_BYTES = 63 };
 
+/* Each is a connection. */
+enum { MAX_CALLS = 1000 };
+
 /* "schema.name" */
 static const char *check_qualified_name(const char *value)
 {
@@ -93,8 +96,16 @@ BLOCK(postgres_sink_block, postgres_sink_keys);
 #undef OWNER
 
 bool check_postgres_sink(
-    const struct source *source, const struct postgres_sink_config *postgres, const char *path)
+    const struct source *source, const struct sink_config *sink, const char *sink_path)
 {
+        const struct postgres_sink_config *postgres = sink->postgres;
+        char path[KEY_PATH_SIZE];
+
+        key_path_join(path, sink_path, "postgres");
+        if (postgres->call != NULL && sink->concurrency > MAX_CALLS)
+                return source_fail(source, sink_path, "concurrency",
+                    "'%u' is out of range; allowed for postgres.call: 1 to %d", sink->concurrency,
+                    MAX_CALLS);
         if (postgres->call == NULL && postgres->insert == NULL)
                 return source_fail(source, path, "call",
                     "is required, or insert: write call: SCHEMA.FUNCTION, or insert: SCHEMA.TABLE");
@@ -115,8 +126,10 @@ bool check_postgres_sink(
 void postgres_sink_choose_server(
     struct postgres_sink_config *sink, const struct postgres_config *of_outbox)
 {
-        bool is_other = sink->dsn != NULL;
+        bool is_other = sink != NULL && sink->dsn != NULL;
 
+        if (sink == NULL)
+                return;
         sink->server = (struct postgres_config){
             .dsn = xstrdup(is_other ? sink->dsn : of_outbox->dsn),
             .password = is_other ? sink->password : of_outbox->password,

@@ -6,8 +6,8 @@
 
 #include <libpq-fe.h>
 
-/* As PQconnectStartParams(): NULL if memory runs out, else to be polled and finished. Its errors are
- * verbose, its notices are dropped. `instance` is the name under which people find the session,
+/* As PQconnectStartParams(): NULL if memory runs out, else to be polled and finished. Its errors
+ * are verbose, its notices are dropped. `instance` is the name under which people find the session,
  * unless the dsn has one. */
 PGconn *session_start(
     const struct postgres_config *config, const struct tls_default *tls, const char *instance);

@@ -341,7 +341,7 @@ static void write_schedules(struct metrics_text *text, const struct metrics_sour
                 put_one(text, "state", states[i], json_object_get(found, states[i]), 0);
 }
 
-/* Of each schedule one value; times as seconds since the epoch. What is not known gives no sample. */
+/* Of each schedule one value. What is not known gives no sample. */
 static void put_schedules(struct metrics_text *text, const struct metrics_source *source,
     const char *member, double (*value_of)(const json_t *member))
 {

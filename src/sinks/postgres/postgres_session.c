@@ -1,6 +1,6 @@
 /*
- * The server ends what takes longer than `timeout` (statement_timeout), and what its client does not
- * wait for any more (client_connection_check_interval): so closing the connection cancels a call.
+ * The server ends what takes longer than `timeout` (statement_timeout), and what its client does
+ * not wait for any more (client_connection_check_interval): closing the connection cancels a call.
  */
 #include "sinks/postgres/postgres_session.h"
 
