@@ -314,6 +314,12 @@ Test(schedule_relay, queues_a_tick_until_the_last_event_is_delivered)
             "SELECT now() > next_at + interval '3 seconds' AND held_until IS NOT NULL"
             " FROM courier.schedule",
             "a tick that waits");
+        /* The trace says the same. */
+        expect_value(fixture.admin,
+            "SELECT bool_and(courier.is_open(id)) AND bool_and(EXISTS (SELECT FROM "
+            "courier.trace(id)"
+            " WHERE state IN ('waiting', 'retrying'))) FROM courier.outbox",
+            "t");
         expect_value(fixture.admin, "SELECT count(*) FROM courier.outbox", "1");
         expect_value(fixture.admin, "SELECT skipped FROM courier.schedule", "0");
 
@@ -330,7 +336,7 @@ Test(schedule_relay, queues_a_tick_until_the_last_event_is_delivered)
         relay_fixture_end(&fixture);
 }
 
-Test(schedule_relay, waits_for_no_dead_letter)
+Test(schedule_relay, waits_for_no_dead_letter_and_no_sink_that_does_not_take_it)
 {
         struct relay_fixture fixture;
         struct http_receiver *http = http_receiver_start(NULL, NULL);
@@ -338,6 +344,8 @@ Test(schedule_relay, waits_for_no_dead_letter)
 
         relay_fixture_begin(&fixture, postgres_shared());
         http_receiver_answer(http, &(struct http_answer){.status = 422});
+        database_exec(fixture.admin, "INSERT INTO courier.sink (name, fans_out, topics, types)"
+                                     " VALUES ('other', false, '{other.**}', '{}')");
         relay = start_with_receiver(&fixture, http, "attempts: 1", "queue");
         await_in_database(
             fixture.admin, "SELECT count(*) >= 3 FROM courier.dead_letter", "three dead letters");
