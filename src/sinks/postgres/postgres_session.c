@@ -56,11 +56,11 @@ static void enter(struct postgres_session *session, enum postgres_session_state 
 
 static void lose(struct postgres_session *session, const struct outcome *why)
 {
-        bool was_busy = session->state == POSTGRES_BUSY;
+        enum postgres_session_state was = session->state;
 
         pg_conn_close(session->conn);
         enter(session, POSTGRES_CLOSED);
-        session->events.on_lost(session->owner, session, was_busy, why);
+        session->events.on_lost(session->owner, session, was, why);
 }
 
 /* Before a call: nothing of it depends on an event. */

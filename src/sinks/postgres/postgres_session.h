@@ -28,9 +28,9 @@ struct postgres_session_events {
         void (*on_ready)(void *owner, struct postgres_session *session);
         /* Answers run(): the transaction has committed, or this is why not. Borrowed. */
         void (*on_ended)(void *owner, struct postgres_session *session, const PGresult *result);
-        /* Now CLOSED; `was_busy`: whether its transaction has committed is unknown. */
-        void (*on_lost)(void *owner, struct postgres_session *session, bool was_busy,
-            const struct outcome *why);
+        /* Now CLOSED. If it `was` BUSY, it is unknown whether its transaction has committed. */
+        void (*on_lost)(void *owner, struct postgres_session *session,
+            enum postgres_session_state was, const struct outcome *why);
 };
 
 struct postgres_session *postgres_session_create(uv_loop_t *loop,

@@ -170,6 +170,21 @@ static unsigned n_batches(const struct postgres_sink *sink)
         return sink->n_halves + (sink->n_waiting + most - 1) / most;
 }
 
+static bool is_any_open(const struct postgres_sink *sink)
+{
+        for (unsigned i = 0; i < sink->n_slots; i++)
+                if (state_of(&sink->slots[i]) == POSTGRES_READY ||
+                    state_of(&sink->slots[i]) == POSTGRES_BUSY)
+                        return true;
+        return false;
+}
+
+/* Where one is open, its next end leads to another look at what waits. */
+static bool may_open(const struct postgres_sink *sink)
+{
+        return uv_now(sink->base.loop) >= sink->no_more_until_ms || !is_any_open(sink);
+}
+
 /* The first slots are used first, so that the last ones may rest, and close. */
 static void advance(struct postgres_sink *sink)
 {
@@ -180,8 +195,7 @@ static void advance(struct postgres_sink *sink)
                         start(&sink->slots[i]);
         for (unsigned i = 0; i < sink->n_slots; i++)
                 n_opening += state_of(&sink->slots[i]) == POSTGRES_OPENING;
-        for (unsigned i = 0; i < sink->n_slots && n_opening < n_batches(sink) &&
-                             uv_now(sink->base.loop) >= sink->no_more_until_ms;
+        for (unsigned i = 0; i < sink->n_slots && n_opening < n_batches(sink) && may_open(sink);
              i++) {
                 if (state_of(&sink->slots[i]) != POSTGRES_CLOSED)
                         continue;
@@ -264,18 +278,9 @@ static void on_ended(void *owner, struct postgres_session *session, const PGresu
         batch_finish(batch, &verdict.outcome); /* last: it may close the sink */
 }
 
-static bool is_another_open(const struct postgres_sink *sink)
-{
-        for (unsigned i = 0; i < sink->n_slots; i++)
-                if (state_of(&sink->slots[i]) == POSTGRES_READY ||
-                    state_of(&sink->slots[i]) == POSTGRES_BUSY)
-                        return true;
-        return false;
-}
-
 /* Of an attempt that was under way nobody knows whether it has committed; the inbox does. */
-static void on_lost(
-    void *owner, struct postgres_session *session, bool was_busy, const struct outcome *why)
+static void on_lost(void *owner, struct postgres_session *session, enum postgres_session_state was,
+    const struct outcome *why)
 {
         struct slot *slot = owner;
         struct postgres_sink *sink = slot->sink;
@@ -283,12 +288,12 @@ static void on_lost(
 
         (void)session;
         slot->batch = (struct batch){0};
-        if (!was_busy && is_another_open(sink))
-                sink->no_more_until_ms = uv_now(sink->base.loop) + NO_MORE_SESSIONS_MS;
-        else if (!was_busy)
-                give_back(sink, why);
-        else
+        if (was == POSTGRES_BUSY)
                 advance(sink);
+        else if (was == POSTGRES_OPENING && is_any_open(sink))
+                sink->no_more_until_ms = uv_now(sink->base.loop) + NO_MORE_SESSIONS_MS;
+        else if (was == POSTGRES_OPENING)
+                give_back(sink, why);
         batch_finish(batch, why); /* last: it may close the sink */
 }
 
@@ -307,13 +312,13 @@ static void on_probe_ready(void *owner, struct postgres_session *session)
         finish_probe(owner, &outcome_delivered);
 }
 
-static void on_probe_lost(
-    void *owner, struct postgres_session *session, bool was_busy, const struct outcome *why)
+static void on_probe_lost(void *owner, struct postgres_session *session,
+    enum postgres_session_state was, const struct outcome *why)
 {
         struct postgres_sink *sink = owner;
 
         (void)session;
-        (void)was_busy;
+        (void)was;
         if (sink->on_probed != NULL)
                 finish_probe(sink, why);
 }
