@@ -15,6 +15,7 @@ enum {
         MAIL_AT = 7,
         PLAIN_OF_THREE = 2, /* not for the receivers, of whom there are many */
         REFUSED_EVERY = 61,
+        REFUSED_BY_JOB_AT = 41,
         STRICT_EVERY = 2 * IN_A_ROW,
         STRICT_AT = 2,
         STRICT_PERIOD_MS = 200,
@@ -29,9 +30,9 @@ const char chaos_event_columns[] = "topic, key, payload, deliver_at";
 
 const char *chaos_sink_name(enum chaos_sink sink)
 {
-        static const char *const names[N_SINKS] = {"stream", "hook", "fast", "mail", "once", "nats",
-            "rabbitmq", "kafka", "all", "events", "mails", "frail", "paused", "moving", "passing",
-            "limited", "strict", "choosy", "fresh"};
+        static const char *const names[N_SINKS] = {"stream", "hook", "fast", "mail", "once", "jobs",
+            "nats", "rabbitmq", "kafka", "all", "events", "mails", "frail", "paused", "moving",
+            "passing", "limited", "strict", "choosy", "fresh"};
         return names[sink];
 }
 
@@ -79,6 +80,13 @@ char *chaos_event_sql(bool with_refusals)
         return sql;
 }
 
+char *chaos_refused_by_job_sql(const char *payload)
+{
+        return xasprintf("split_part(%s->>'subject', ' ', 1) <> 'beacon' AND "
+                         "split_part(%s->>'subject', ' ', 2)::integer %% %d = %d",
+            payload, payload, REFUSED_EVERY, REFUSED_BY_JOB_AT);
+}
+
 static uint32_t relented_by(unsigned number)
 {
         uint32_t sinks = 0;
@@ -103,6 +111,8 @@ static uint32_t refused_by(unsigned number)
                 sinks |= 1u << SINK_HOOK;
         if (number % REFUSED_EVERY == 17)
                 sinks |= 1u << SINK_FAST;
+        if (number % REFUSED_EVERY == REFUSED_BY_JOB_AT)
+                sinks |= 1u << SINK_JOBS;
         if (number % REFUSED_EVERY == 29)
                 sinks |= 1u << SINK_LIMITED;
         if (number / MAIL_EVERY % 19 == 1)

@@ -15,6 +15,7 @@ enum chaos_sink {
         SINK_FAST,   /* HTTP, in any order */
         SINK_MAIL,   /* e-mail: every ninth event */
         SINK_ONCE,   /* Redis, exactly once */
+        SINK_JOBS,   /* a function of PostgreSQL, exactly once: jobs.h */
         SINK_NATS,   /* JetStream, which takes nothing twice */
         SINK_RABBIT, /* a quorum queue */
         SINK_KAFKA,
@@ -51,6 +52,9 @@ uint32_t chaos_sink_window(enum chaos_sink sink);
 /* For struct writer_options. Free it. */
 extern const char chaos_event_columns[];
 char *chaos_event_sql(bool with_refusals);
+
+/* Whether the function refuses the event with that payload, in SQL. Free it. */
+char *chaos_refused_by_job_sql(const char *payload);
 
 struct chaos_event chaos_event(
     unsigned writer, unsigned number, enum published fate, bool with_refusals);

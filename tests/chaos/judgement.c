@@ -166,12 +166,12 @@ static struct chaos_incident *copy_incidents(
 /* In the calm the others refuse some, which holds up others; or wait for the disk. */
 static bool is_timed(enum chaos_sink sink)
 {
-        return sink == SINK_STREAM || sink == SINK_NATS || sink == SINK_ALL;
+        return sink == SINK_STREAM || sink == SINK_JOBS || sink == SINK_NATS || sink == SINK_ALL;
 }
 
 static bool is_once(enum chaos_sink sink)
 {
-        return sink == SINK_ONCE || sink == SINK_NATS;
+        return sink == SINK_ONCE || sink == SINK_JOBS || sink == SINK_NATS;
 }
 
 static struct chaos_verdict judge_sink(struct world *world, const struct faults *faults,

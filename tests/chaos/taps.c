@@ -48,7 +48,7 @@ static const char too_early[] =
     "SELECT count(DISTINCT row.id) FROM shop.outbox AS row"
     " JOIN public.written AS event ON event.source_key = row.id::text AND event.source ="
     "  (SELECT id FROM courier.attachment WHERE name = 'outbox')"
-    " JOIN courier.cursor AS lane ON lane.sink IN ('stream', 'hook', 'fast', 'once',"
+    " JOIN courier.cursor AS lane ON lane.sink IN ('stream', 'hook', 'fast', 'once', 'jobs',"
     "  'nats', 'rabbitmq', 'kafka')"
     " JOIN courier.sink AS noted ON noted.name = lane.sink AND lane.lane ="
     "  courier.shard_lane(courier.shard_of(event.key, noted.shards, event.id), noted.shards)"

@@ -4,6 +4,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "chaos/broker_arrivals.h"
+#include "chaos/jobs.h"
 #include "chaos/rabbit_watch.h"
 #include "support/postgres_replica.h"
 
@@ -194,6 +195,9 @@ static char *relay_config(
                                      "     stream: " WORLD_LEDGER ", exactly_once: true, " WITHIN,
                     "once", "*", in_flight(settings, SINK_ONCE),
                     fault_link_port(world->links[LINK_ONCE]), world->passwords.redis.path),
+            [SINK_JOBS] =
+                xasprintf(SINK RETRY "     concurrency: 8, postgres: {call: jobs.run, " WITHIN,
+                    "jobs", "*", in_flight(settings, SINK_JOBS)),
             [SINK_NATS] = broker_config(world, BROKER_NATS, settings),
             [SINK_RABBIT] = broker_config(world, BROKER_RABBIT, settings),
             [SINK_KAFKA] = broker_config(world, BROKER_KAFKA, settings),
@@ -323,6 +327,7 @@ void world_begin(struct world *world, const struct world_options *options)
         brokers_begin(&world->brokers, world_brokers(options), options->has_clusters, world->proxy);
         begin_postgres(world);
         taps_begin(&world->taps, world->dsn);
+        jobs_begin(world->dsn, (options->without & WITHOUT_REFUSALS) == 0);
         world->trimmer = trimmer_start(world->dsn, count_lanes(world));
         passwords_init(&world->passwords, world->folder);
         redis_server_start(&world->redis, world->passwords.redis_options);
@@ -430,6 +435,7 @@ void world_read_arrivals(struct world *world)
         arrivals_read_stream(&world->arrivals[SINK_STREAM], &world->redis, WORLD_STREAM);
         arrivals_read_stream(&world->arrivals[SINK_ONCE], &world->redis, WORLD_LEDGER);
         arrivals_read_mailbox(&world->arrivals[SINK_MAIL], &world->smtp);
+        jobs_read(&world->arrivals[SINK_JOBS], world->dsn);
         if (world_has_sink(world, SINK_NATS))
                 world_read_arrivals_of_nats(world);
         if (world_has_sink(world, SINK_RABBIT))
