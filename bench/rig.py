@@ -217,12 +217,17 @@ class Rig:
         self.connection = psycopg2.connect(self.dsn("postgres"))
         self.connection.autocommit = True
 
+    def elsewhere(self, database):
+        """The same server, in another database, which exists."""
+        other = copy.copy(self)
+        other.connect(database)
+        return other
+
     def new_database(self, database, before=None):
         """Another outbox in another database of the same server; drop_database() ends it. before: its
         schema has only the migrations below that number."""
         self.sql(f"CREATE DATABASE {database}")
-        other = copy.copy(self)
-        other.connect(database)
+        other = self.elsewhere(database)
         if before is None:
             subprocess.run([f"{self.folder}/pgcourier", "migrate", "--dsn", other.dsn("postgres")],
                            check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

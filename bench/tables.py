@@ -341,6 +341,26 @@ def large(f):
         ["the second to the first", f.spread("large", f"{of} one transaction: CPU, to many transactions"), ""]])
 
 
+def jobs(f):
+    names = ["calls, 8 at a time", "calls, 1 at a time",
+             *(name for name in f.names("jobs") if name.endswith((" 8 at a time", ", in batches"))
+               and not name.startswith("calls"))]
+    return rows_of(["jobs that do nothing", "rate", "CPU of PostgreSQL's backends", "CPU of the program"], [
+        [name.replace("calls", "pgcourier"), f.spread("jobs", name),
+         *(f.spread("jobs", f"{name}: CPU of {whose}") for whose in ("PostgreSQL's backends", "the program"))]
+        for name in names])
+
+
+def jobs_effects(f):
+    rows = [["200 a second, COMMIT to the effect: p50 / p99", " / ".join(
+        f.spread("jobs", f"200/s, COMMIT to the effect, {name}") for name in ("p50", "p99")), "", ""]]
+    for way in ("by default", "four batches in flight", "by a bare COPY and accept_many()"):
+        name = f"into a table, {way}"
+        rows.append([name, f.spread("jobs", name), f.spread("jobs", f"{name}: CPU of PostgreSQL's backends"),
+                     f.spread("jobs", f"{name}: CPU of the program") if "bare" not in way else ""])
+    return rows_of(["", "", "CPU of PostgreSQL's backends", "CPU of the program"], rows)
+
+
 def partitions(f):
     ways = ["one INSERT per transaction", "100 rows per INSERT", "COPY of 10,000 rows"]
     return rows_of(["CPU of the backend for each event", "plain table", "partitioned", "ratio"], [
@@ -525,6 +545,10 @@ def targets(f):
              for where in ("beginning", "middle")))
     target("`courier.publish()`, of what it costs as a function in SQL", "1.02",
            ("once", "courier.publish: CPU, to the function in SQL"))
+    target("calls of an empty function of PostgreSQL, eight at a time and one", "8,000/s, 2,500/s",
+           *(("jobs", f"calls, {n} at a time") for n in (8, 1)))
+    target("200 calls a second, COMMIT to the effect: p50", "1.5 ms", ("jobs", "200/s, COMMIT to the effect, p50"))
+    target("into a table of another database", "50,000/s", ("jobs", "into a table, by default"))
     return rows_of(["", "target", "measured", ""], rows)
 
 
@@ -637,7 +661,7 @@ def examples(f):
 
 TABLES = {"constants": constants, "carries": carries, "steady": steady, "kinds of sinks": of_kinds, "examples": examples,
           "targets": targets, "drain": drain, "cost": cost, "latency": latency, "latency cpu": latency_cpu,
-          "looks": looks, "large": large, "writers": writers, "partitions": partitions, "once": once, "peers": peers,
+          "looks": looks, "large": large, "writers": writers, "partitions": partitions, "jobs": jobs, "jobs effects": jobs_effects, "once": once, "peers": peers,
           "peers cost": peers_cost, "webhooks": webhooks, "footprint": footprint, "growth": growth,
           "troubled": troubled, "relays": relays, "fanout": fanout, "delay": delay, "taps": taps_single, "taps bulk": taps_bulk,
           "marks": marks, "held": held, "attempts": attempts, "story": story}

@@ -7,9 +7,10 @@ from contextlib import contextmanager
 
 from rig import PAYLOAD_BYTES
 
-REDIS, HTTP = "redis", "http"
+REDIS, HTTP, NOTHING = "redis", "http", "nothing"
 # What a program is run for; it may have settings for each.
 DRAIN, AT_ONCE, SLOW, LATENCY = "drain", "at once", "slow", "latency"
+JOBS, JOBS_IN_BATCHES = "8 at a time", "in batches"
 
 PER_TRANSACTION = 1000
 KEY = "'customer-' || n %% 1000" # in a statement with parameters
@@ -91,7 +92,7 @@ class Peer:
 
     @contextmanager
     def running(self, target, purpose):
-        """target: redis:PORT or http:PORT, of 127.0.0.1."""
+        """target: redis:PORT or http:PORT, of 127.0.0.1; or nothing:FILE, which grows by a byte for each."""
         log_path = f"{self.rig.folder}/peer.log"
         with open(log_path, "wb") as log:
             program = Program(self.name, log_path, [

@@ -6,7 +6,7 @@ backlog: batches of 100, 500, 1000 and 2000 for ten, four, one and two workers.
 
 import json
 
-from peers.peer import AT_ONCE, DRAIN, LATENCY, PAYLOAD, SLOW, NodePeer
+from peers.peer import AT_ONCE, DRAIN, JOBS, JOBS_IN_BATCHES, LATENCY, PAYLOAD, SLOW, NodePeer
 
 
 def work(batch_size, workers):
@@ -16,8 +16,9 @@ def work(batch_size, workers):
 
 class PgBoss(NodePeer):
     name = package = "pg-boss"
-    n_events = {DRAIN: 40_000, AT_ONCE: 20_000, SLOW: 10_000}
-    settings = {DRAIN: work(2000, 2), AT_ONCE: work(1000, 2), SLOW: work(500, 2), LATENCY: work(50, 4)}
+    n_events = {DRAIN: 40_000, AT_ONCE: 20_000, SLOW: 10_000, JOBS: 10_000}
+    settings = {DRAIN: work(2000, 2), AT_ONCE: work(1000, 2), SLOW: work(500, 2), LATENCY: work(50, 4),
+                JOBS: work(8, 1), JOBS_IN_BATCHES: work(2000, 2)}
     tables = "pgboss.job"
 
     def create(self):
