@@ -82,23 +82,28 @@ static int32_t lane_of(const struct runner *runner)
 
 static int compare_lanes(const void *a, const void *b)
 {
-        const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+        const int32_t x = ((const struct due_lane *)a)->lane,
+                      y = ((const struct due_lane *)b)->lane;
 
         return (x > y) - (x < y);
 }
 
-static void on_due_lanes(void *owner, const int32_t *lanes, size_t n_lanes)
+static void on_due_lanes(void *owner, const struct due_lane *lanes, size_t n_lanes)
 {
         struct reading *reading = owner;
+        int64_t now_ms = dispatcher_now_ms();
 
         reading->is_looking = false;
         if (reading->looks_again)
                 reading_ring_parked(reading);
         list_for_each (link, &reading->dispatcher->runners) {
                 struct runner *runner = list_owner(link, struct runner, link);
-                const int32_t lane = lane_of(runner);
-                if (bsearch(&lane, lanes, n_lanes, sizeof *lanes, compare_lanes) != NULL)
+                const struct due_lane its = {.lane = lane_of(runner)}, *found;
+                found = bsearch(&its, lanes, n_lanes, sizeof *lanes, compare_lanes);
+                if (found != NULL && found->due_ms == 0)
                         runner_ring_parked(runner);
+                else if (found != NULL)
+                        runner_note_parked_due(runner, now_ms + found->due_ms);
         }
         dispatcher_wake(reading->dispatcher); /* it may be idle now */
 }

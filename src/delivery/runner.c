@@ -246,6 +246,12 @@ void runner_ring_parked(struct runner *runner)
         runner_wake(runner);
 }
 
+void runner_note_parked_due(struct runner *runner, int64_t due_ms)
+{
+        if (lane_note_parked_due(&runner->lane, due_ms))
+                runner_wake(runner);
+}
+
 void runner_session_down(struct runner *runner)
 {
         runner->is_claiming = false;

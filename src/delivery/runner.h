@@ -88,6 +88,9 @@ void runner_pump(struct runner *runner, int64_t now_ms);
 /* Something parked may be due, or changed by hand. */
 void runner_ring_parked(struct runner *runner);
 
+/* Something parked will be due then. */
+void runner_note_parked_due(struct runner *runner, int64_t due_ms);
+
 void runner_session_down(struct runner *runner);
 void runner_drain(struct runner *runner);
 

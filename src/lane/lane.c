@@ -102,6 +102,14 @@ void lane_ring_parked(struct lane *lane)
         lane->parked.is_rung = true;
 }
 
+bool lane_note_parked_due(struct lane *lane, int64_t due_ms)
+{
+        bool is_news = lane->parked.due_ms < 0 || due_ms < lane->parked.due_ms;
+
+        parked_reader_note_due(&lane->parked, due_ms);
+        return is_news;
+}
+
 void lane_pause(struct lane *lane)
 {
         lane->is_paused = true;

@@ -110,6 +110,10 @@ bool lane_has_backlog(const struct lane *lane);
 /* Another session may have changed rows of courier.parked, or some may be due. */
 void lane_ring_parked(struct lane *lane);
 
+/* A row of courier.parked, which another session may have moved, is due then. True if that is
+ * sooner than what the lane knew of. */
+bool lane_note_parked_due(struct lane *lane, int64_t due_ms);
+
 /* Nothing is read or started until the lane is resumed; attempts in flight go on. */
 void lane_pause(struct lane *lane);
 void lane_resume(struct lane *lane);

@@ -205,9 +205,9 @@ struct lane_store_events {
          * asks for less; when, is for the receiver to decide. */
         void (*on_page_failed)(void *owner, const struct error *error);
         void (*on_parked)(void *owner, struct parked_batch *batch); /* now the receiver's */
-        /* Those of the sink's lanes that have something parked which is due, in their order.
-         * Borrowed. NULL: lane_store_read_due() is never called. */
-        void (*on_due)(void *owner, const int32_t *lanes, size_t n_lanes);
+        /* Those of the sink's lanes that have something parked which is due or will be, in their
+         * order. Borrowed. NULL: lane_store_read_due() is never called. */
+        void (*on_due)(void *owner, const struct due_lane *lanes, size_t n_lanes);
         /* Before on_settled: for so many verdicts there was no row, because it was removed by hand.
          * May be NULL. */
         void (*on_missing)(void *owner, uint64_t n_verdicts);
@@ -257,7 +257,7 @@ void lane_store_read(struct lane_store *store, const struct page_request *reques
  * parked. */
 void lane_store_read_parked(struct lane_store *store, const struct parked_request *request);
 
-/* Which lanes of the store's sink have something to claim; answered by on_due. */
+/* When the lanes of the store's sink have something to claim; answered by on_due. */
 void lane_store_read_due(struct lane_store *store);
 
 /* Makes a complete cursor and its verdicts durable, in one transaction; answered by on_settled. If

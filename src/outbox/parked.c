@@ -150,10 +150,12 @@ static void on_due_read(void *owner, PGresult *result)
 {
         struct lane_store *store = owner;
         size_t n = (size_t)PQntuples(result);
-        int32_t *lanes = xcalloc(n + 1, sizeof *lanes);
+        struct due_lane *lanes = xcalloc(n + 1, sizeof *lanes);
 
         for (size_t i = 0; i < n; i++)
-                lanes[i] = (int32_t)strtol(PQgetvalue(result, (int)i, 0), NULL, 10);
+                lanes[i] = (struct due_lane){
+                    .lane = (int32_t)strtol(PQgetvalue(result, (int)i, 0), NULL, 10),
+                    .due_ms = strtoll(PQgetvalue(result, (int)i, 1), NULL, 10)};
         store->events.on_due(store->owner, lanes, n);
         free(lanes);
         PQclear(result);

@@ -51,6 +51,12 @@ struct parked_batch {
         void (*release)(struct parked_batch *batch);
 };
 
+/* A lane of a sink that has several. */
+struct due_lane {
+        int32_t lane;
+        int64_t due_ms; /* from the answer on until its first row is due; 0: it is */
+};
+
 /* What is parked when a lane is taken: for each key that has any (but delayed ones). */
 struct parked_key {
         const char *key;
