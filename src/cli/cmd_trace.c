@@ -194,6 +194,7 @@ const struct command trace_command = {
         "           was kept (attempts of the sink)\n"
         "waiting    behind what, says the reason\n"
         "retrying   an attempt failed; the next is due at NEXT\n"
+        "cancelled  by courier.cancel(), before its time had come\n"
         "dead       given up, and why; `pgcourier dead redrive` delivers it again\n"
         "not_taken  by topic, type, headers or filter\n"
         "\n"

@@ -18,4 +18,5 @@ WHERE o.id > $3::bigint AND o.id <= $4::bigint
   AND ($6::timestamptz IS NULL OR o.created_at <= $6)
   AND ($7::text IS NULL OR courier.pattern_matches($7, o.topic))
   AND ($8::text IS NULL OR o.key = $8)
+  AND NOT (o.deliver_at IS NOT NULL AND courier.is_cancelled(o.event_id))
 ORDER BY o.id LIMIT $9::integer

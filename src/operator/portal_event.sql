@@ -25,6 +25,7 @@ given AS MATERIALIZED (
     ORDER BY p.at + each.after_us * interval '1 us' DESC LIMIT 50) AS a
 ), taken AS MATERIALIZED (
   SELECT t.id FROM link CROSS JOIN given CROSS JOIN LATERAL courier.events_taken(link.receiver, ARRAY[given.id]) AS t (id)
+  WHERE courier.is_cancelled((SELECT o.event_id FROM courier.outbox AS o WHERE o.id = t.id)) IS NOT TRUE
   UNION SELECT given.id FROM given
   WHERE EXISTS (SELECT FROM stays) OR EXISTS (SELECT FROM died) OR EXISTS (SELECT FROM attempt)
 ), event AS MATERIALIZED (

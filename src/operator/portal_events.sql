@@ -5,15 +5,15 @@
 -- $1 the hash of the token  $2 below this event; NULL: from the newest on
 WITH link AS MATERIALIZED (SELECT * FROM courier.find_link($1::text)),
 seen AS MATERIALIZED (
-  SELECT o.id FROM link CROSS JOIN LATERAL (
-    SELECT id FROM courier.outbox WHERE id < coalesce($2::bigint, 9223372036854775807) ORDER BY id DESC LIMIT 1000) AS o
+  SELECT o.id, o.deliver_at IS NOT NULL AND courier.is_cancelled(o.event_id) AS is_cancelled FROM link CROSS JOIN LATERAL (
+    SELECT id, event_id, deliver_at FROM courier.outbox WHERE id < coalesce($2::bigint, 9223372036854775807) ORDER BY id DESC LIMIT 1000) AS o
 ), died AS MATERIALIZED (
   SELECT d.outbox_id FROM link CROSS JOIN LATERAL (
     SELECT d.outbox_id FROM courier.dead_letter AS d
     WHERE d.sink = link.sink AND d.lane = link.receiver AND d.lane <> 0 ORDER BY d.id DESC LIMIT 1000) AS d
 ), taken AS MATERIALIZED (
   SELECT id FROM (
-    SELECT t.id FROM link CROSS JOIN LATERAL courier.events_taken(link.receiver, ARRAY(SELECT id FROM seen)) AS t (id)
+    SELECT t.id FROM link CROSS JOIN LATERAL courier.events_taken(link.receiver, ARRAY(SELECT id FROM seen WHERE NOT is_cancelled)) AS t (id)
     UNION SELECT p.outbox_id FROM link CROSS JOIN LATERAL (
       SELECT p.outbox_id FROM courier.parked AS p
       WHERE p.sink = link.sink AND p.lane = link.receiver AND p.outbox_id = ANY (ARRAY(SELECT id FROM seen))

@@ -22,6 +22,7 @@ died AS MATERIALIZED (
   CROSS JOIN LATERAL (
     SELECT * FROM courier.cursor AS c WHERE c.sink = link.sink AND c.lane = link.receiver LIMIT 1) AS c
   WHERE courier.has_passed(c.from_snapshot, c.until_snapshot, c.last_id, o.id, o.txid)
+    AND NOT courier.is_cancelled(o.event_id)
 ), moved AS (
   INSERT INTO courier.parked (sink, lane, outbox_id, state, due_at, first_error, first_failed_at, last_error, last_failed_at,
                               is_redriven, event_id, topic, key, type, payload, data, headers, created_at, source, source_key)

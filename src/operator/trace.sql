@@ -18,7 +18,7 @@ WITH given AS MATERIALIZED (
         FROM courier.dead_letter AS d, given WHERE d.outbox_id = given.id) AS left_of_it
   LIMIT 1
 ), way AS MATERIALIZED (
-  SELECT t.*, array_position('{dead,retrying,waiting,delivered,not_taken}', t.state) AS place
+  SELECT t.*, array_position('{dead,retrying,waiting,cancelled,delivered,not_taken}', t.state) AS place
   FROM event, courier.trace(event.id) AS t
 )
 SELECT json_build_object(

@@ -19,7 +19,7 @@ struct page {
         int64_t upto; /* everything of the difference up to this id is in it or before it */
         size_t n_events;
         struct event *events; /* in delivery order */
-        bool *is_delayed;     /* for each: it is not to be delivered yet; NULL: none of them */
+        bool *is_delayed;     /* for each: it is to be parked until its time; NULL: none of them */
         bool *is_unjudged; /* for each: its filter took too long to be asked; NULL: none of them */
         uint16_t *shards;  /* which each is of; NULL: the sink has one */
         size_t bytes;      /* of the payloads */

@@ -20,8 +20,8 @@
 -- $straggler_floor  no row of a straggler is at or below it: which partitions are looked at
 -- $max_events, $max_event_bytes: payloads above it come as NULL
 --
--- Time is statement_timestamp(): for a volatile function PostgreSQL would put a node of its own above
--- the partitions, which costs a look as much as they do.
+-- An event that was published with a time ahead is told as delayed whatever the time is now: only the claim
+-- of a parked row sees whether it was cancelled (sql/0017_waiting.sql).
 --
 -- An opening page's first row is the frame: id = its floor, and its snapshot and xid. The others are
 -- events in the order of their ids.
@@ -55,7 +55,7 @@ SELECT id, event_id, topic, key, type,
        CASE WHEN CASE WHEN pg_column_compression(payload) IS NULL THEN pg_column_size(payload)
                       ELSE octet_length(payload::text) END <= $max_event_bytes::bigint THEN payload END,
        CASE WHEN octet_length(data) <= $max_event_bytes::bigint THEN data END,
-       headers, created_at, source, CASE WHEN deliver_at IS NOT NULL THEN deliver_at > statement_timestamp() END
+       headers, created_at, source, CASE WHEN deliver_at IS NOT NULL THEN deliver_at > created_at END
 --if opening
        , NULL::text, NULL::bigint
 --end

@@ -29,6 +29,14 @@ WITH now AS MATERIALIZED (
   ORDER BY place, position LIMIT $5::integer
 ), of_keys_cut AS MATERIALIZED (
   SELECT outbox_id, nth FROM of_keys WHERE nth = 1 OR bytes_so_far <= $7::bigint
+), has_delayed AS MATERIALIZED (
+  SELECT EXISTS (
+    SELECT FROM (SELECT state FROM courier.parked
+                 WHERE sink = $1 AND lane = $2::integer AND (state <> 'blocked' OR skip)
+                   AND due_at <= (SELECT at FROM now)
+                   AND outbox_id NOT IN (SELECT unnest($4::bigint[]) UNION ALL SELECT outbox_id FROM of_keys_cut)
+                 ORDER BY due_at, position LIMIT $5::integer + 1) AS first
+    WHERE state = 'delayed') AS is_any
 ), due AS MATERIALIZED (
   -- One more than may come tells whether there are more.
   SELECT outbox_id, nth, nth <= $5::integer AND (nth = 1 OR bytes_so_far <= $7::bigint) AS comes
@@ -41,8 +49,15 @@ WITH now AS MATERIALIZED (
               WHERE sink = $1 AND lane = $2::integer AND (state <> 'blocked' OR skip)
                 AND due_at <= (SELECT at FROM now)
                 AND outbox_id NOT IN (SELECT unnest($4::bigint[]) UNION ALL SELECT outbox_id FROM of_keys_cut)
+                AND NOT (SELECT is_any FROM has_delayed)
               ORDER BY due_at, position LIMIT $5::integer + 1) AS first
         WINDOW so_far AS (ORDER BY due_at, position ROWS UNBOUNDED PRECEDING)) AS counted
+  UNION ALL
+  -- Delayed ones may have been cancelled, or moved.
+  SELECT outbox_id, nth, comes
+  FROM courier.claim_due($1, $2::integer, (SELECT at FROM now),
+         $4::bigint[] || ARRAY(SELECT outbox_id FROM of_keys_cut), $5::integer, $7::bigint)
+  WHERE (SELECT is_any FROM has_delayed)
 )
 SELECT parked.*
 FROM (SELECT 1 AS part, nth, outbox_id FROM of_keys_cut
@@ -56,11 +71,12 @@ FROM (SELECT 1 AS part, nth, outbox_id FROM of_keys_cut
               WHERE sink = $1 AND lane = $2::integer AND outbox_id = chosen.outbox_id
               LIMIT 1) AS parked
 UNION ALL
-SELECT CASE WHEN EXISTS (SELECT FROM due WHERE NOT comes) THEN 0
-            ELSE coalesce(
+SELECT CASE WHEN EXISTS (SELECT FROM due WHERE NOT comes AND outbox_id IS NOT NULL) THEN 0
+            ELSE coalesce(least(
+              (SELECT nth FROM due WHERE outbox_id IS NULL),
               (SELECT greatest(0, ceil(extract(epoch FROM due_at - clock_timestamp()) * 1000))::bigint
                FROM courier.parked
                WHERE sink = $1 AND lane = $2::integer AND (state <> 'blocked' OR skip)
                  AND due_at > (SELECT at FROM now) AND due_at < 'infinity'
-               ORDER BY due_at LIMIT 1), -1) END,
+               ORDER BY due_at LIMIT 1)), -1) END,
        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL

@@ -31,6 +31,7 @@ extern const char sql_0013_portal[];
 extern const char sql_0014_shards[];
 extern const char sql_0015_schedules[];
 extern const char sql_0016_jobs[];
+extern const char sql_0017_waiting[];
 extern const char sql_inbox_0001_inbox[];
 extern const char sql_inbox_0002_event[];
 extern const char sql_next[]; /* of a test */
@@ -52,8 +53,9 @@ static const struct migration outbox_migrations[] = {
     {14, "shards", sql_0014_shards},
     {15, "schedules", sql_0015_schedules},
     {16, "jobs", sql_0016_jobs},
+    {17, "waiting", sql_0017_waiting},
 #ifdef PGCOURIER_NEXT_SCHEMA /* the program of a release to come, for a test */
-    {17, "next", sql_next},
+    {18, "next", sql_next},
 #endif
     {0},
 };

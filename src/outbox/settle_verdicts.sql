@@ -39,17 +39,29 @@ WITH moved AS (
                        source, source_key
                 FROM courier.outbox WHERE outbox.id = verdict.id LIMIT 1) AS event
   WHERE NOT is_parked AND kind <> 'delivered'
+), delayed AS MATERIALIZED (
+  -- When they are due by now: those that were cancelled, never.
+  SELECT until.times, until.is_open
+  FROM (SELECT array_agg(event_id ORDER BY place) AS event_ids, array_agg(coalesce(deliver_at, at) ORDER BY place) AS deliver_ats
+        FROM from_stream
+        WHERE kind = 'park' AND state = 'delayed' HAVING count(*) > 0) AS given,
+       LATERAL courier.delayed_until(given.event_ids, given.deliver_ats) AS until
 ), parked AS (
   -- In the order of the verdicts, because that is the order in which positions are drawn.
   INSERT INTO courier.parked (sink, lane, outbox_id, state, due_at, attempts, retried_for,
     first_error, first_failed_at, last_error, last_failed_at,
-    event_id, topic, key, type, payload, data, headers, created_at, source, source_key)
+    event_id, topic, key, type, payload, data, headers, created_at, waits_until, is_unsure, source, source_key)
   SELECT sink, lane, id, state,
-         CASE WHEN state = 'delayed' THEN coalesce(deliver_at, at) ELSE due_at END,
+         CASE WHEN state <> 'delayed' THEN due_at
+              WHEN (SELECT is_open FROM delayed) THEN (SELECT times FROM delayed)[nth_delayed] ELSE at END,
          attempts, retried_for, failure, failed_at, failure, failed_at,
-         event_id, topic, key, type, payload, data, headers, created_at, source, source_key
-  FROM from_stream
-  WHERE kind = 'park'
+         event_id, topic, key, type, payload, data, headers, created_at,
+         CASE WHEN state = 'delayed' THEN (SELECT times FROM delayed)[nth_delayed] END,
+         CASE WHEN state = 'delayed' THEN nullif(NOT (SELECT is_open FROM delayed), false) END,
+         source, source_key
+  FROM (SELECT *, count(*) FILTER (WHERE state = 'delayed') OVER (ORDER BY place ROWS UNBOUNDED PRECEDING) AS nth_delayed
+        FROM from_stream WHERE kind = 'park') AS numbered
+  WHERE state <> 'delayed' OR (SELECT times FROM delayed)[nth_delayed] IS NOT NULL
   ORDER BY place
   ON CONFLICT (sink, lane, outbox_id) DO NOTHING
   RETURNING 1

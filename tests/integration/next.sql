@@ -9,4 +9,4 @@ ALTER TABLE courier.member ADD COLUMN next_note text;
 CREATE TABLE courier.next_thing (id bigint PRIMARY KEY);
 GRANT SELECT ON courier.next_thing TO courier_relay;
 
-INSERT INTO courier.schema_version (version, name, serves_from) VALUES (17, 'next', 14);
+INSERT INTO courier.schema_version (version, name, serves_from) VALUES (18, 'next', 14);

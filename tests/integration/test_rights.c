@@ -72,6 +72,8 @@ Test(rights, the_relay_reads_events_and_keeps_its_own_books)
             "attempt_pack: SELECT\n"
             "cursor: DELETE INSERT SELECT UPDATE\n"
             "dead_letter: DELETE INSERT SELECT UPDATE\n"
+            "delay: INSERT SELECT UPDATE\n"
+            "delay_gate: INSERT\n"
             "event_type: DELETE INSERT SELECT UPDATE\n"
             "lane_owner: SELECT\n"
             "live_member: SELECT\n"

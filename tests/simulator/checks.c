@@ -215,8 +215,10 @@ void checks_end(struct world *world)
                 const struct sim_event *event = &database->events[i];
                 if (!event->is_ours || !event_is_committed(event))
                         continue;
-                must(world, event->n_arrived > 0 || database->now.dead[i].exists, "nothing is lost",
-                    "%s is neither delivered nor a dead letter", event_name(world, i));
+                must(world,
+                    event->n_arrived > 0 || database->now.dead[i].exists || event->is_cancelled,
+                    "nothing is lost", "%s is neither delivered nor a dead letter",
+                    event_name(world, i));
                 must(world, database_is_done(world, i), "everything is settled",
                     "%s is not settled in the end", event_name(world, i));
         }

@@ -158,6 +158,8 @@ void checks_start(struct world *world, int relay, const struct delivery *deliver
                                                      : "not read");
         must(world, event_is_committed(event), "rolled-back events stay out", "%s starts",
             event_name(world, index));
+        must(world, !event->is_cancelled, "cancelled events stay out", "%s starts",
+            event_name(world, index));
         must(world, !relay_is_owner(world, relay) || !database_is_done(world, index),
             "events are started once", "%s is done and settled, and starts again",
             event_name(world, index));

@@ -209,7 +209,7 @@ static void add_event(struct world *world, struct lent_page *lent, size_t index)
             .key = key,
             .payload = "",
             .payload_bytes = event->bytes};
-        lent->is_delayed[n] = event->deliver_ms > database_now(world);
+        lent->is_delayed[n] = event->deliver_ms != 0;
         lent->is_unjudged[n] =
             !world->is_calm && dice_one_in(&world->dice, world->climate.unjudged);
         lent->page.bytes += event->bytes;

@@ -118,8 +118,9 @@ static void check_mark(struct world *world, size_t event)
         must(world, event_is_committed(row), "rolled-back events stay out",
             "%s is marked although it was not committed", event_name(world, event));
         must(world,
-            !row->is_ours || (database_is_done(world, event) &&
-                                 (row->was_acked || database->now.dead[event].exists)),
+            !row->is_ours ||
+                (database_is_done(world, event) &&
+                    (row->was_acked || row->is_cancelled || database->now.dead[event].exists)),
             "rows are marked when all sinks have passed", "%s is marked before it was delivered",
             event_name(world, event));
         must(world,

@@ -56,7 +56,7 @@ static void insert(struct world *world)
             .is_ours = !dice_one_in(dice, 8),
             .transaction = transaction};
         if (dice_one_in(dice, climate->delayed))
-                event->deliver_ms = database_now(world) + dice_between(dice, -100, 3000);
+                event->deliver_ms = database_now(world) + dice_between(dice, 1, 3000);
         if (dice_one_in(dice, climate->rejected))
                 event->n_rejections =
                     dice_one_in(dice, 2) ? ALWAYS : (uint8_t)dice_between(dice, 1, 2);
@@ -177,6 +177,37 @@ static void redrive(struct world *world)
         }
 }
 
+/* No lane can have begun. */
+static bool may_be_cancelled(const struct world *world, size_t index)
+{
+        const struct sim_database *database = &world->database;
+        const struct sim_event *event = &database->events[index];
+        const struct sim_row *row = &database->now.rows[index];
+        int64_t now_ms = database_now(world);
+
+        if (!event_is_committed(event) || event->is_cancelled || event->deliver_ms <= now_ms ||
+            event->deliver_ms <= database->reached_ms || database->now.dead[index].exists)
+                return false;
+        if (row->exists)
+                return row->state == PARKED_DELAYED && row->due_ms == event->deliver_ms;
+        return !database_is_behind(world, index, &database->now.cursor);
+}
+
+/* courier.cancel() */
+static void cancel(struct world *world)
+{
+        for (size_t i = 0; i < world->database.n_events; i++) {
+                if (!may_be_cancelled(world, i) || !dice_one_in(&world->dice, 2))
+                        continue;
+                say(world, "%s is cancelled", event_name(world, i));
+                must(world, world->database.events[i].n_arrived == 0, "cancelled events stay out",
+                    "%s is cancelled, and has arrived", event_name(world, i));
+                world->database.events[i].is_cancelled = true;
+                world->database.now.rows[i].exists = false;
+                return;
+        }
+}
+
 void people_resume(struct world *world)
 {
         world->database.is_paused = false;
@@ -185,7 +216,7 @@ void people_resume(struct world *world)
 
 void people_operate(struct world *world)
 {
-        switch (dice_below(&world->dice, 5)) {
+        switch (dice_below(&world->dice, 6)) {
         case 0:
         case 1:
                 change_row(world);
@@ -207,6 +238,9 @@ void people_operate(struct world *world)
                         world->relays[i].is_dirty = true;
                 }
                 say(world, "an operator says that the destination is well");
+                break;
+        case 5:
+                cancel(world);
                 break;
         }
         database_sync(world);

@@ -144,6 +144,11 @@ struct parked_batch *database_read_parked(struct world *world, const struct sim_
         int64_t now_ms = database_now(world);
         struct room of_keys = {0}, of_due = {0};
 
+        for (size_t i = 0; i < database->n_events; i++)
+                if (database->events[i].is_cancelled)
+                        database->now.rows[i].exists = false;
+        if (database->reached_ms < now_ms)
+                database->reached_ms = now_ms;
         lent->n_lent = &database->n_lent;
         database->n_lent++;
         lent->batch =
@@ -175,7 +180,7 @@ static void park(struct world *world, const struct verdict_copy *verdict)
         struct sim_row *row = &now->rows[verdict->event];
         const struct sim_event *event = &world->database.events[verdict->event];
 
-        if (verdict->is_parked && !row->exists)
+        if (verdict->is_parked ? !row->exists : event->is_cancelled)
                 return; /* removed by hand */
         must(world, verdict->is_parked || !row->exists, "events are parked once",
             "%s is parked from the stream although it has a row",
@@ -245,7 +250,7 @@ static void check_passed(struct world *world, const struct cursor *before)
                         continue;
                 must(world,
                     event->was_acked || database->now.rows[i].exists ||
-                        database->now.dead[i].exists,
+                        database->now.dead[i].exists || event->is_cancelled,
                     "the cursor passes decided events only",
                     "%s is behind the cursor, but neither delivered nor parked nor dead",
                     event_name(world, i));

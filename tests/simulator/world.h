@@ -44,7 +44,7 @@ struct sim_event {
         int key; /* -1: none */
         size_t bytes;
         bool is_ours;       /* its topic is one that the lane reads */
-        int64_t deliver_ms; /* database clock; 0: at once */
+        int64_t deliver_ms; /* database clock, ahead when it was published; 0: at once */
         unsigned transaction;
         uint64_t
             n_commit; /* its transaction was the nth to commit; 0: not yet; NEVER: rolled back */
@@ -58,6 +58,7 @@ struct sim_event {
         unsigned n_arrived;
         bool was_acked;   /* a lane was told that it was delivered */
         bool is_unplaced; /* it lost its place in the stream: delayed, a dead letter, redriven, … */
+        bool is_cancelled;
 };
 
 /* One row of courier.parked; there is at most one for each event. */
@@ -109,8 +110,9 @@ struct sim_database {
         int owner; /* the session that holds the lane's lock, or -1 */
         bool is_paused;
         int64_t clock_offset_ms;
-        int64_t scan_ids; /* how many ids one page looks at */
-        int n_lent;       /* pages and batches that are not released yet */
+        int64_t reached_ms; /* up to which time lanes have claimed rows that were due */
+        int64_t scan_ids;   /* how many ids one page looks at */
+        int n_lent;         /* pages and batches that are not released yet */
 };
 
 /* What a relay asks of its session, in order. */

@@ -8,7 +8,7 @@ import { cells, setCells, setLink, setState } from "./rows.mjs";
 import { eventHref, receiverHref } from "./sheet.mjs";
 
 const STEP = 50; /* an event may go to thousands of receivers */
-const order = ["dead", "retrying", "waiting", "delivered", "not_taken"];
+const order = ["dead", "retrying", "waiting", "cancelled", "delivered", "not_taken"];
 
 let most = STEP;
 let last = null; /* the answer, and of which event it is */
