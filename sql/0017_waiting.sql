@@ -420,7 +420,8 @@ COMMENT ON FUNCTION courier.maintain(interval, interval, bigint, bigint, integer
 
 -- The way of one event: a row for each sink and receiver.
 --
---   delivered   the destination took it; at, took_ms and status if the attempt was recorded
+--   delivered   the destination took it; at, took_ms, status and what it answered (reason) if the attempt was
+--               recorded
 --   waiting     it has not been tried; the reason says behind what
 --   retrying    an attempt failed; next_at says when the next one is due
 --   dead        given up; the reason says why
@@ -555,6 +556,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET jit = off AS $$
            WHEN 'retrying' THEN s.parked_error
            WHEN 'dead' THEN coalesce(s.dead_reason || ': ' || s.error, s.answer)
            WHEN 'not_taken' THEN s.not_taken
+           WHEN 'delivered' THEN CASE WHEN s.outcome = 'delivered' THEN nullif(s.answer, '') END
            WHEN 'cancelled' THEN 'by courier.cancel()'
            WHEN 'waiting' THEN CASE
              WHEN s.parked_state = 'delayed' THEN 'until its time has come'

@@ -54,8 +54,7 @@ static void prepare(void)
         smtp_receiver_init(&smtp);
         smtp_receiver_start(&smtp, (const char *const[]){NULL});
         hooks = http_receiver_start(NULL, NULL);
-        apply(PGCOURIER_SQL_FOLDER "/inbox/0001_inbox.sql");
-        apply(PGCOURIER_SQL_FOLDER "/inbox/0002_event.sql");
+        database_make_inbox(database.admin);
         apply(EXAMPLE "/background.sql");
         database_exec(database.admin,
             "CREATE ROLE background_relay LOGIN IN ROLE courier_relay, shop_jobs;"

@@ -43,19 +43,6 @@ static const char functions[] =
     "  RETURN 'done ' || e.topic;"
     " END $$";
 
-static void add_inbox(PGconn *admin)
-{
-        static const char *const files[] = {"/inbox/0001_inbox.sql", "/inbox/0002_event.sql"};
-
-        for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-                char *path = xasprintf(PGCOURIER_SQL_FOLDER "%s", files[i]);
-                char *sql = read_file(path);
-                database_exec(admin, sql);
-                free(sql);
-                free(path);
-        }
-}
-
 static void fill_event(struct rig *rig, unsigned i)
 {
         struct event *event = &rig->events[i];
@@ -83,7 +70,7 @@ static void rig_init(struct rig *rig, unsigned n_events)
                 .connect_timeout_ms = 20000,
                 .idle_ms = 60000}};
         rig->admin = database_connect(rig->dsn);
-        add_inbox(rig->admin);
+        database_make_inbox(rig->admin);
         database_exec(rig->admin, functions);
         rig->events = xcalloc(n_events, sizeof *rig->events);
         rig->payloads = xcalloc(n_events, sizeof *rig->payloads);
