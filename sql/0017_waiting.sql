@@ -47,7 +47,7 @@ COMMENT ON SEQUENCE courier.delay_reached IS 'Up to which time lanes have claime
 CREATE TABLE courier.delay_gate ();
 COMMENT ON TABLE courier.delay_gate IS 'Its locks keep apart who parks delayed events and who moves them';
 
--- Only delayed events are in these, so that other events cost nothing.
+-- Only delayed events are in these, so that other events cost nothing. Writers wait until the outbox is read.
 CREATE INDEX outbox_delayed_idx ON courier.outbox (event_id) WHERE deliver_at IS NOT NULL;
 CREATE INDEX parked_delayed_idx ON courier.parked (event_id) WHERE state = 'delayed';
 

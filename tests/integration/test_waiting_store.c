@@ -269,8 +269,10 @@ Test(waiting_store, once_a_lane_has_claimed_it_is_too_late)
         expect_claimed(&fixture, "1");
         /* The clock is set back. */
         database_exec(fixture.admin,
-            "UPDATE courier.outbox SET deliver_at = clock_timestamp() + interval '10 min' WHERE id "
-            "= 1;"
+            "UPDATE courier.outbox SET deliver_at = clock_timestamp() + interval '10 min'"
+            " WHERE id = 1;"
+            "UPDATE courier.parked SET due_at = o.deliver_at, waits_until = o.deliver_at"
+            " FROM courier.outbox AS o WHERE id = outbox_id;"
             "SELECT setval('courier.delay_reached', (extract(epoch FROM clock_timestamp()"
             " + interval '20 min') * 1000000)::bigint)");
         expect_value(fixture.admin, CANCEL(1), "f");
