@@ -43,7 +43,7 @@ static struct relay_process *start(void)
 {
         char *worker = dsn_as_user(fixture.dsn, "worker");
         struct relay_process *relay = relay_start("postgres: {dsn: \"%s\"}\n"
-                                                  "relay: {standby: 20ms}\n"
+                                                  "relay: {standby: 20ms, drain: 1s}\n"
                                                   "sinks:\n"
                                                   "  - name: jobs\n"
                                                   "    topics: [\"**\"]\n"
@@ -173,6 +173,8 @@ Test(jobs, have_each_effect_once_while_sessions_are_ended)
         end();
 }
 
+#define WAITING "SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+
 /* The function has done its work and has not committed. */
 Test(jobs, have_each_effect_once_when_the_relay_is_killed_during_calls)
 {
@@ -184,9 +186,7 @@ Test(jobs, have_each_effect_once_when_the_relay_is_killed_during_calls)
         for (int i = 0; i < 4; i++) {
                 await_more(20);
                 database_exec(fixture.admin, "SELECT pg_advisory_lock(1)");
-                await_in_database(fixture.admin,
-                    "SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted",
-                    "a call that waits");
+                await_in_database(fixture.admin, WAITING, "a call that waits");
                 relay_kill(relay);
                 relay_start_again(relay);
                 relay_wait_for_log(relay, "event=lane_owned ", 30000);
@@ -215,6 +215,68 @@ Test(jobs, have_each_effect_once_when_the_server_crashes)
         }
         await_more(50);
         expect_each_once(relay);
+        relay_destroy(relay);
+        end();
+}
+
+/* The cursor passes it, which is written down once its delivery is parked, and other jobs go on. No
+ * session but its own has a snapshot. */
+Test(jobs, hold_up_nobody_however_long_they_take)
+{
+        struct relay_process *relay;
+
+        begin(postgres_shared());
+        database_exec(fixture.admin,
+            "CREATE OR REPLACE FUNCTION app.run(event courier_inbox.event) RETURNS void"
+            " LANGUAGE plpgsql AS $$ BEGIN"
+            "  INSERT INTO app.effect (payload) VALUES (event.payload);"
+            "  IF event.key = 'long' THEN PERFORM pg_advisory_xact_lock_shared(1); END IF; END $$;"
+            "SELECT pg_advisory_lock(1)");
+        relay = start();
+        publish(fixture.admin, "a", "long", "first");
+        await_in_database(fixture.admin, WAITING, "the long call");
+        database_exec(fixture.admin,
+            "SELECT courier.publish('a', '1', key => 'k' || n) FROM generate_series(1, 500) AS n");
+        await_in_database(
+            fixture.admin, "SELECT count(*) = 500 FROM app.effect", "the effects of the others");
+        await_in_database(fixture.admin,
+            "SELECT count(*) = 1 FROM courier.parked WHERE key = 'long'", "the parked delivery");
+        await_in_database(fixture.admin,
+            "SELECT count(*) = 0 FROM courier.outbox AS o, courier.cursor AS c WHERE c.sink = "
+            "'jobs'"
+            " AND NOT courier.has_passed(c.from_snapshot, c.until_snapshot, c.last_id, o.id, "
+            "o.txid)",
+            "the cursor at the end");
+        await_in_database(fixture.admin,
+            "SELECT count(*) = 0 FROM pg_stat_activity WHERE usename = 'relay'"
+            " AND backend_xmin IS NOT NULL",
+            "relay's sessions without a snapshot");
+        database_exec(fixture.admin, "SELECT pg_advisory_unlock(1)");
+        await_in_database(fixture.admin,
+            "SELECT count(*) = 501 FROM app.effect WHERE NOT EXISTS (SELECT FROM courier.parked)",
+            "the effect of the long call");
+        relay_stop(relay);
+        relay_destroy(relay);
+        end();
+}
+
+/* The call that the relay does not wait for ends in the server, and comes again. */
+Test(jobs, are_cut_off_when_the_relay_stops_and_come_again)
+{
+        struct relay_process *relay;
+
+        begin(postgres_shared());
+        database_exec(fixture.admin, "SELECT pg_advisory_lock(1)");
+        relay = start();
+        publish(fixture.admin, "a", NULL, "first");
+        await_in_database(fixture.admin, WAITING, "the call");
+        relay_stop(relay);
+        await_in_database(fixture.admin, "SELECT NOT (" WAITING ")", "the end of the call");
+        database_exec(fixture.admin, "SELECT pg_advisory_unlock(1)");
+        cr_expect_eq(database_integer(fixture.admin, "SELECT count(*) FROM app.effect"), 0);
+        relay_start_again(relay);
+        await_in_database(fixture.admin, "SELECT count(*) = 1 FROM app.effect", "its effect");
+        relay_stop(relay);
         relay_destroy(relay);
         end();
 }
