@@ -66,7 +66,7 @@ static void rig_init(struct rig *rig, unsigned n_events)
             .config = {.call = call,
                 .consumer = consumer,
                 .batch = 1000,
-                .timeout_ms = 30000,
+                .timeout_ms = 300000,
                 .connect_timeout_ms = 20000,
                 .idle_ms = 60000}};
         rig->admin = database_connect(rig->dsn);
@@ -574,7 +574,7 @@ Test(postgres_sink, sets_up_its_sessions)
         rig.config.n_settings = 2;
         rig_open(&rig);
         rig_deliver_all(&rig, 1);
-        expect_outcome(&rig, 0, OUTCOME_DELIVERED, "app|app, pg_temp|7=8|3MB|30s");
+        expect_outcome(&rig, 0, OUTCOME_DELIVERED, "app|app, pg_temp|7=8|3MB|5min");
         rig_stop(&rig);
 }
 
