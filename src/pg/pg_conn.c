@@ -355,11 +355,13 @@ static void end_results(struct pg_conn *conn)
                 pop_expected(conn);
 }
 
+/* Once sending has failed, libpq may say for ever that there is no more of a result. */
 static void take_results(struct pg_conn *conn)
 {
         bool progress = false;
 
-        while (!list_is_empty(&conn->expected) && !PQisBusy(conn->pq)) {
+        while (
+            !has_failed_sending(conn) && !list_is_empty(&conn->expected) && !PQisBusy(conn->pq)) {
                 PGresult *result = PQgetResult(conn->pq);
 
                 progress = true;

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "support/postgres.h"
 #include "support/process.h"
+#include "support/relay_fixture.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -223,6 +224,45 @@ Test(pg_conn, survives_that_its_session_ends_while_it_is_notified)
         rig_close(rig);
         free(dsn);
         postgres_stop(postgres);
+}
+
+static void ask_more(void *owner, PGresult *result)
+{
+        on_result(owner, result);
+        for (int i = 0; i < 3; i++)
+                ask_length(owner, "unheard");
+}
+
+/* The answer is there, and so is the end, when the loop reads both. */
+static void let_it_answer_and_end(struct rig *rig)
+{
+        const char *text = "abc";
+        PGconn *admin = database_connect(rig->dsn);
+        char *since = database_value(admin, "SELECT clock_timestamp()");
+        char *sql = xasprintf("SELECT state = 'idle' AND state_change > '%s' FROM pg_stat_activity"
+                              " WHERE pid = %d",
+            since, pg_conn_backend_pid(rig->conn));
+
+        pg_conn_execute(rig->conn, &length_of, &text, false, ask_more, rig);
+        await_in_database(admin, sql, "its answer");
+        end_backend(rig, SIGTERM);
+        PQfinish(admin);
+        free(since);
+        free(sql);
+}
+
+/* For the statement whose sync could not be sent, libpq drops what it knew of those before. */
+Test(pg_conn, survives_that_its_session_has_ended_when_a_receiver_sends, .timeout = 60)
+{
+        char *dsn = postgres_new_empty_database(postgres_shared());
+        struct rig *rig = rig_open(dsn);
+
+        rig->before_wait = let_it_answer_and_end;
+        expect_loss_and_a_new_session(rig);
+        cr_assert_str_eq(rig->results, " 4 3 5");
+        cr_assert_eq(rig->n_lost, 1);
+        rig_close(rig);
+        free(dsn);
 }
 
 Test(pg_conn, sends_more_than_the_socket_takes_at_once)
