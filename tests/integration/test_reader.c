@@ -279,6 +279,39 @@ Test(reader, pages_through_a_bulk_insert_that_committed_late)
         test_database_drop(&fixture);
 }
 
+/* Each of these transactions has begun after the last that completed, and they are more than a page
+ * names: it looks at all rows from the oldest one on, which are more than it looks at anyway. */
+Test(reader, finds_more_stragglers_than_a_page_names)
+{
+        struct test_database fixture = test_database_make();
+        PGconn *other = database_connect(fixture.app);
+        PGconn *late[80];
+        size_t n_late = sizeof late / sizeof *late;
+        struct reader *reader = reader_open(fixture.relay,
+            &(struct reader_options){.start = START_BEGINNING, .max_in_flight = 100});
+
+        for (size_t i = 0; i < n_late; i++) {
+                late[i] = database_connect(fixture.app);
+                database_exec(late[i], "BEGIN");
+        }
+        publish(other, "before");
+        reader_catch_up(reader);
+        for (size_t i = 0; i < n_late; i++)
+                database_exec(late[i], "SELECT count(courier.publish('test.late', to_json(i))) "
+                                       "FROM generate_series(1, 20) AS i");
+        reader_catch_up(reader);
+        cr_expect_str_eq(deliveries(reader, 0), "before");
+        for (size_t i = 0; i < n_late; i++) {
+                database_exec(late[i], "COMMIT");
+                PQfinish(late[i]);
+        }
+        reader_catch_up(reader);
+        cr_expect_eq(reader->n_deliveries, 1 + 20 * n_late, "%zu deliveries", reader->n_deliveries);
+        reader_close(reader);
+        PQfinish(other);
+        test_database_drop(&fixture);
+}
+
 /* Half of it was written when the reader last looked. */
 Test(reader, looks_once_at_each_row_of_a_long_transaction)
 {
