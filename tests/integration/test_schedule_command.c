@@ -339,6 +339,26 @@ Test(schedule_command, imports_nothing_if_a_line_is_refused)
         free(dsn);
 }
 
+/* Nothing of a file is passed over in silence, and no terminal obeys it. */
+Test(schedule_command, notes_what_no_crontab_has)
+{
+        static const char with_nul[] = "@daily a\n\0@hourly b\n";
+        static const char odd[] = "@daily %x\nMAILTO\033[2J = root\n";
+        char *dsn = postgres_new_database(postgres_shared());
+        char *path = program_file("crontab", with_nul, sizeof with_nul - 1);
+
+        expect_run(
+            SCHEDULE("import", path, "--apply", "--dsn", dsn), 2, "", "holds a NUL byte, so it is");
+        free(path);
+        path = program_file("crontab", odd, strlen(odd));
+        expect_run(SCHEDULE("import", path, "--dsn", dsn), 0, "",
+            ":1: no command stands behind the times\n");
+        expect_run(SCHEDULE("import", path, "--dsn", dsn), 0, "",
+            ":2: the environment's MAILTO?[2J is left out\n");
+        free(path);
+        free(dsn);
+}
+
 Test(schedule_command, leaves_the_user_of_a_system_crontab_out)
 {
         static const char line[] = "17 * * * * root cd / && run-parts\n@daily root\n";

@@ -86,7 +86,7 @@ static void read_job(struct crontab *crontab, char *line, struct crontab_line *o
         char *times = cut_words(&line, *line == '@' ? 1 : 5);
         char *user = times != NULL && crontab->has_users ? cut_words(&line, 1) : NULL;
 
-        if (times == NULL || *line == '\0' || (crontab->has_users && user == NULL))
+        if (times == NULL || *line == '\0' || *line == '%' || (crontab->has_users && user == NULL))
                 out_line->note = xasprintf("no command stands behind the times%s",
                     crontab->has_users ? " and the user" : "");
         else if (strcasecmp(times, "@reboot") == 0)

@@ -49,9 +49,13 @@ struct job {
         const char *time_zone; /* NULL: UTC */
 };
 
+/* The text may quote anything of the crontab: nothing that a terminal obeys is written. */
 static void note(const struct import *import, const char *place, const char *text)
 {
-        fprintf(stderr, "%s:%s: %s\n", import->source, place, text);
+        fprintf(stderr, "%s:%s: ", import->source, place);
+        for (; *text != '\0'; text++)
+                fputc(iscntrl((unsigned char)*text) ? '?' : *text, stderr);
+        fputc('\n', stderr);
 }
 
 /* What the server says of a refused line begins a paragraph of its own. */
@@ -186,6 +190,11 @@ static bool import_file(
 
         if (!input_read(path, MAX_CRONTAB_BYTES, &text, error))
                 return false;
+        if (text.length > 0 && memchr(text.data, '\0', text.length) != NULL) {
+                bytes_deinit(&text);
+                return error_set(error, ERROR_USAGE,
+                    "%s holds a NUL byte, so it is no crontab; nothing is changed", import->source);
+        }
         crontab_init(&crontab, text.data != NULL ? text.data : "",
             arguments_has(arguments, SYSTEM) || strncmp(path, "/etc/cron", 9) == 0);
         ok = import_lines(import, &crontab, arguments_value(arguments, TIME_ZONE), error);
