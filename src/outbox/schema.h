@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-/* The first key of all our advisory locks, "cour", as SQL writes it; lanes, the doorbell and the
+/* The first key of the relays' advisory locks, "cour", as SQL writes it; lanes, the doorbell and the
  * maintenance have second keys of their own (courier.relay_lock). */
 #define LOCK_CLASS "1668248946"
 

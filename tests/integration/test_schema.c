@@ -104,11 +104,11 @@ Test(schema, is_made_once_by_two_at_the_same_time)
         struct process first, second;
         int first_code, second_code;
 
-        database_exec(connection, "SELECT pg_advisory_lock(1668248946, 0)");
+        database_exec(connection, "SELECT pg_advisory_lock(1668248949, 0)");
         process_start(&first, argv, output_path, false);
         process_start(&second, argv, output_path, false);
         wait_until(two_wait_for_the_lock, connection, 60000, "both wait for the migrations' lock");
-        database_exec(connection, "SELECT pg_advisory_unlock(1668248946, 0)");
+        database_exec(connection, "SELECT pg_advisory_unlock(1668248949, 0)");
         first_code = process_wait(&first, 60000);
         second_code = process_wait(&second, 60000);
         output = read_file(output_path);
@@ -123,6 +123,18 @@ Test(schema, is_made_once_by_two_at_the_same_time)
         free(output);
         free(output_path);
         free(folder);
+        free(dsn);
+}
+
+/* A relay that sleeps has the doorbell's lock until an event comes, and an upgrade awaits none. */
+Test(schema, is_made_while_a_relay_sleeps)
+{
+        char *dsn = postgres_new_empty_database(postgres_shared());
+        PGconn *connection = database_connect(dsn);
+
+        database_exec(connection, "SELECT pg_advisory_lock(1668248946, 0)");
+        expect_run(MIGRATE("--dsn", dsn), 0, "applied 0001_outbox\n", "");
+        PQfinish(connection);
         free(dsn);
 }
 
