@@ -132,7 +132,7 @@ static void expect_letters(void)
         json_decref(mails);
 }
 
-/* Ann pays in time, Bob does not: his reminder is moved to now, so that nobody waits for two
+/* Ann pays in time, Bob does not: his reminder is moved to now, as no test can wait for two
  * hours. */
 static void expect_reminder(void)
 {

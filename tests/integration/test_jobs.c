@@ -221,7 +221,7 @@ Test(jobs, have_each_effect_once_when_the_server_crashes)
 
 /* The cursor passes it, which is written down once its delivery is parked, and other jobs go on. No
  * session but its own has a snapshot. */
-Test(jobs, hold_up_nobody_however_long_they_take)
+Test(jobs, hold_up_no_other_event_however_long_they_take)
 {
         struct relay_process *relay;
 

@@ -421,7 +421,7 @@ Test(postgres_sink, goes_on_if_its_session_ends_while_it_rests)
         rig_stop(&rig);
 }
 
-/* Its process is killed: what becomes of the call nobody says, and the call may be the cause. */
+/* Its process is killed: what became of the call is not known, and the call may be the cause. */
 Test(postgres_sink, does_not_know_what_became_of_a_call_whose_connection_breaks)
 {
         struct rig rig;

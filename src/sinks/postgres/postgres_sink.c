@@ -278,7 +278,7 @@ static void on_ended(void *owner, struct postgres_session *session, const PGresu
         batch_finish(batch, &verdict.outcome); /* last: it may close the sink */
 }
 
-/* Of an attempt that was under way nobody knows whether it has committed; the inbox does. */
+/* Only the inbox knows whether an attempt that was under way has committed. */
 static void on_lost(void *owner, struct postgres_session *session, enum postgres_session_state was,
     const struct outcome *why)
 {
