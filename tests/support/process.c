@@ -107,13 +107,16 @@ static void become_server_user(const struct server_user *user)
         }
 }
 
-static void become_child(
-    const char *const *argv, const char *output_path, const struct server_user *user)
+static void become_child(const char *const *argv, const char *output_path,
+    const struct server_user *user, const sigset_t *signals)
 {
         int output = open(
             output_path != NULL ? output_path : "/dev/null", O_WRONLY | O_CREAT | O_APPEND, 0666);
         int input = open("/dev/null", O_RDONLY);
 
+        signal(SIGINT, SIG_DFL);
+        signal(SIGTERM, SIG_DFL);
+        sigprocmask(SIG_SETMASK, signals, NULL);
         if (output < 0 || input < 0) {
                 perror("test: cannot open a child's output");
                 _exit(126);
@@ -135,16 +138,21 @@ static void start(
 {
         const char *base = strrchr(argv[0], '/');
         struct server_user user = {0};
+        sigset_t all, usual;
 
         if (unprivileged && geteuid() == 0)
                 user = find_server_user();
         snprintf(process->name, sizeof process->name, "%s", base != NULL ? base + 1 : argv[0]);
         fflush(NULL);
+        /* Until exec() a child has our handlers, which would swallow its first SIGTERM. */
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &usual);
         process->pid = fork();
+        if (process->pid == 0)
+                become_child(argv, output_path, &user, &usual);
+        pthread_sigmask(SIG_SETMASK, &usual, NULL);
         if (process->pid < 0)
                 test_abort("cannot fork for %s: %s", process->name, strerror(errno));
-        if (process->pid == 0)
-                become_child(argv, output_path, &user);
 }
 
 void process_start(
