@@ -113,6 +113,8 @@ class Browser:
         self.on_element(css, act)
 
     def type(self, css, text):
+        """Once it is shown: a dialog may open only when the server has answered."""
+        self.await_shown(css)
         self.on_element(css, lambda element: self.call("POST", element + "/value", {"text": text}))
 
     def text(self, css):
