@@ -201,7 +201,8 @@ $$;
 COMMENT ON FUNCTION courier.delayed_until(uuid[], timestamptz[]) IS 'For a lane that parks delayed events: until when';
 
 -- Of rows that are due at that time, and whose events are not just being changed (is_free): which are to be delivered,
--- and when to look again at the others. Rows of cancelled events are removed, those of rescheduled events moved.
+-- and when to look again at the others. Rows of cancelled events are removed, those of rescheduled events moved. A row
+-- that is not there any more was removed by courier.cancel(), after the claim saw it.
 CREATE FUNCTION courier.judge_due(
   sink text, lane integer, at timestamptz, ids bigint[], are_free boolean[], OUT come boolean[], OUT again timestamptz)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -212,21 +213,23 @@ BEGIN
   SELECT array_agg(e.id) FILTER (WHERE e.is_cancelled) AS cancelled,
          array_agg(e.id) FILTER (WHERE e.is_later) AS later, array_agg(e.until) FILTER (WHERE e.is_later) AS until,
          array_agg(e.id) FILTER (WHERE e.is_by_hand) AS by_hand,
-         array_agg(e.is_free AND NOT e.is_cancelled AND NOT e.is_later ORDER BY e.place) AS come,
+         array_agg(e.is_free AND e.is_there AND NOT e.is_cancelled AND NOT e.is_later ORDER BY e.place) AS come,
          CASE WHEN bool_and(e.is_free) THEN min(e.until) FILTER (WHERE e.is_later AND e.until < 'infinity')
               ELSE clock_timestamp() + interval '100 ms' END AS again
     INTO its
-    FROM (SELECT g.id, g.place, g.is_free, j.until, coalesce(j.is_cancelled, false) AS is_cancelled,
-                 j.is_by_hand AND NOT j.is_cancelled AND NOT j.skip AS is_by_hand,
-                 coalesce(j.until > at AND NOT j.is_cancelled AND NOT j.is_by_hand AND NOT j.skip, false) AS is_later
+    FROM (SELECT g.id, g.place, g.is_free, coalesce(j.is_there, false) AS is_there, j.until,
+                 coalesce(j.is_cancelled, false) AS is_cancelled,
+                 j.is_by_hand AND NOT j.is_cancelled AND NOT j.is_due AS is_by_hand,
+                 coalesce(j.until > at AND NOT j.is_cancelled AND NOT j.is_by_hand AND NOT j.is_due, false) AS is_later
           FROM unnest(ids, are_free) WITH ORDINALITY AS g (id, is_free, place)
           LEFT JOIN LATERAL (
-            SELECT coalesce(d.is_cancelled, false) AS is_cancelled, p.skip,
+            SELECT true AS is_there, p.skip OR p.state <> 'delayed' AS is_due,
+                   p.state = 'delayed' AND coalesce(d.is_cancelled, false) AS is_cancelled,
                    coalesce(d.deliver_at, p.waits_until, p.due_at) AS until,
                    p.is_redriven OR coalesce(p.due_at < p.waits_until AND p.is_unsure IS NOT TRUE
                                              AND coalesce(d.deliver_at = p.waits_until, true), false) AS is_by_hand
             FROM courier.parked AS p LEFT JOIN courier.delay AS d ON d.event_id = p.event_id
-            WHERE p.sink = judge_due.sink AND p.lane = judge_due.lane AND p.outbox_id = g.id AND p.state = 'delayed'
+            WHERE p.sink = judge_due.sink AND p.lane = judge_due.lane AND p.outbox_id = g.id
             LIMIT 1) AS j ON g.is_free) AS e;
   come := its.come;
   again := its.again;

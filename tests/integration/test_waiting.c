@@ -224,6 +224,20 @@ Test(waiting, what_was_cancelled_is_told)
         relay_stop(relay);
 }
 
+/* The claim's snapshot still has the row, and so has that of the statement that calls it. */
+Test(waiting, a_claim_leaves_what_was_cancelled_after_it_saw_the_row)
+{
+        delay(1, 2);
+        start_relay();
+        await_parked(2);
+        expect_true(CANCEL(1));
+        expect_value(fixture.admin,
+            "SELECT come FROM courier.judge_due('bus', 0, now() + interval '1 day',"
+            " ARRAY[1, 2], ARRAY[true, true])",
+            "{f,t}");
+        relay_stop(relay);
+}
+
 /* The marker is called with each settle. */
 Test(waiting, a_cancelled_event_counts_as_passed_for_marks)
 {
