@@ -3,6 +3,7 @@
  * made once. ctest runs those in Python and Node; scripts/test-consumers gets what the others need,
  * and runs them.
  */
+#include "consumers/node_packages.h"
 #include "support/http_client.h"
 #include "support/postgres_expect.h"
 #include "support/program.h"
@@ -44,7 +45,7 @@ static const struct language languages[] = {
         {"/usr/bin/python3 webhook_receiver.py", 0}},
     {"node", {PGCOURIER_NODE " stream_consumer.mjs", 0},
         {PGCOURIER_NODE " webhook_receiver.mjs", 0}},
-    {"go", {KEPT "/go/stream_consumer", 0}, {KEPT "/go/webhook_receiver", 0}},
+    {"go", {"'" KEPT "/go/stream_consumer'", 0}, {"'" KEPT "/go/webhook_receiver'", 0}},
     {"java", {"java -cp '" KEPT "/java/*' StreamConsumer.java", BY_SIGTERM},
         {"java -cp '" KEPT "/java/*' WebhookReceiver.java", BY_SIGTERM}},
     {"php", {"php stream_consumer.php", 0},
@@ -77,23 +78,14 @@ static const struct language *find_language(const char *name)
 /* Node looks for packages beside the program. */
 static char *copy_with_packages(const char *from)
 {
-        static const char *const folders[] = {KEPT "/node/node_modules", "/usr/share/nodejs"};
+        const char *packages = node_packages();
         char *folder = temp_folder();
         char *modules = xasprintf("%s/node_modules", folder);
-        char *command = xasprintf("cp %s/*.mjs %s", from, folder);
+        char *command = xasprintf("cp '%s'/*.mjs %s", from, folder);
         const char *argv[] = {"sh", "-c", command, NULL};
-        bool is_there = false;
-        size_t i = 0;
 
         cr_assert_eq(process_run(argv, NULL, false), 0, "%s", command);
-        for (; i < 2 && !is_there; i++) {
-                char *package = xasprintf("%s/redis/package.json", folders[i]);
-                is_there = access(package, R_OK) == 0;
-                free(package);
-        }
-        cr_assert(is_there, "Node's packages are missing: run scripts/deps --test");
-        cr_assert_eq(symlink(folders[i - 1], modules), 0);
-        setenv("NODE_PATH", folders[i - 1], 1); /* Debian's packages look for each other there */
+        cr_assert_eq(symlink(packages, modules), 0);
         free(command);
         free(modules);
         return folder;
@@ -175,7 +167,8 @@ static void end(struct consumer *consumer)
 
 static void start(struct consumer *consumer)
 {
-        char *command = xasprintf("cd %s && exec %s", consumer->folder, consumer->snippet->command);
+        char *command =
+            xasprintf("cd '%s' && exec %s", consumer->folder, consumer->snippet->command);
         const char *argv[] = {"sh", "-c", command, NULL};
 
         process_start(&consumer->process, argv, consumer->log_path, false);

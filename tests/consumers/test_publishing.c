@@ -3,6 +3,7 @@
  * transaction. ctest runs those whose packages are Debian's; scripts/test-consumers gets what the
  * others need, and runs them.
  */
+#include "consumers/node_packages.h"
 #include "support/postgres_expect.h"
 
 #include "base/alloc.h"
@@ -15,9 +16,7 @@
 #define PAGE PGCOURIER_SOURCE_FOLDER "/docs/publishing.md"
 #define KEPT PGCOURIER_SOURCE_FOLDER "/.cache"
 
-#define WITH_PIP     "PYTHONPATH=" KEPT "/publishing/python /usr/bin/python3 "
-#define WITH_NPM(of) "ln -sfn " KEPT "/" of "/node_modules node_modules && "
-#define DEBIAN_NODE  "export NODE_PATH=/usr/share/nodejs && ln -sfn $NODE_PATH node_modules"
+#define WITH_PIP "PYTHONPATH='" KEPT "/publishing/python' /usr/bin/python3 "
 
 struct piece {
         const char *heading;
@@ -28,15 +27,12 @@ static const struct piece pieces[] = {
     {"psycopg", "/usr/bin/python3 publish_psycopg.py"},
     {"SQLAlchemy", WITH_PIP "publish_sqlalchemy.py"},
     {"Django", WITH_PIP "publish_django.py"},
-    {"node-postgres", "if [ -d " KEPT "/consumers/node ]; then " WITH_NPM(
-                          "consumers/node") "true; else " DEBIAN_NODE "; fi && " PGCOURIER_NODE
-                                            " publish_pg.mjs"},
+    {"node-postgres", "ln -sfn \"$NODE_PATH\" node_modules && " PGCOURIER_NODE " publish_pg.mjs"},
     /* Its own engine for migrations, which it would load down, is not asked. */
-    {"Prisma",
-        WITH_NPM("publishing/node") "PRISMA_SCHEMA_ENGINE_BINARY=/bin/true node_modules/.bin/prisma"
-                                    " generate --schema schema.prisma && " PGCOURIER_NODE
-                                    " publish_prisma.mjs"},
-    {"pgx", "cp " PGCOURIER_SOURCE_FOLDER "/docs/consumers/go/go.* . && go run main.go"},
+    {"Prisma", "ln -sfn '" KEPT "/publishing/node/node_modules' node_modules &&"
+               " PRISMA_SCHEMA_ENGINE_BINARY=/bin/true node_modules/.bin/prisma"
+               " generate --schema schema.prisma && " PGCOURIER_NODE " publish_prisma.mjs"},
+    {"pgx", "cp '" PGCOURIER_SOURCE_FOLDER "'/docs/consumers/go/go.* . && go run main.go"},
     {"JDBC", "java -cp '" KEPT "/publishing/java/*' PublishJdbc.java"},
     {"Spring", "java -cp '" KEPT "/publishing/java/*' PublishSpring.java"},
     {"ActiveRecord", "ruby publish_active_record.rb"},
@@ -168,6 +164,18 @@ static void expect_one_transaction(const struct stage *stage)
         free(query);
 }
 
+static void require_go(void)
+{
+        const char *const modules[] = {"sh", "-c",
+            "cd '" PGCOURIER_SOURCE_FOLDER "/docs/consumers/go' && GOPROXY=off go mod download",
+            NULL};
+
+        if (process_run(modules, NULL, false) == 0)
+                return;
+        fputs("no Go with pgx here: scripts/deps --test gets pgx, where there is Go\n", stderr);
+        cr_skip_test();
+}
+
 static void check_piece(const char *heading)
 {
         const struct piece *piece = pieces;
@@ -178,6 +186,10 @@ static void check_piece(const char *heading)
         while (strcmp(piece->heading, heading) != 0)
                 cr_assert(
                     ++piece < pieces + sizeof pieces / sizeof pieces[0], "no piece %s", heading);
+        if (strstr(piece->command, "$NODE_PATH") != NULL)
+                node_packages();
+        if (strstr(piece->command, "go run") != NULL)
+                require_go();
         set_up(&stage);
         cr_assert_gt(write_files_below(&stage, heading), 0, "no file below %s", heading);
         cr_expect_neq(run_piece(&stage, piece), 0, "it does not notice that the commit failed");

@@ -121,11 +121,11 @@ Test(verifiers, of_node_take_each_request_and_no_changed_one)
         char *said;
 
         if (access(KEPT "/verifiers/node_modules", R_OK) != 0) {
-                puts("no Packages of npm here: scripts/deps --test gets them, where there is npm");
+                puts("no packages of npm here: scripts/deps --test gets them, where there is npm");
                 return;
         }
-        said = judge("ln -s " KEPT "/verifiers/node_modules && cp " FOLDER
-                     "/verify.mjs . && " PGCOURIER_NODE " verify.mjs");
+        said = judge("ln -s '" KEPT "/verifiers/node_modules' && cp '" FOLDER
+                     "/verify.mjs' . && " PGCOURIER_NODE " verify.mjs");
         expect_said(said, "standard: verified by 2, refused ");
         expect_said(said, "svix: verified by 2, refused ");
         expect_said(said, "stripe: verified by 2, refused ");
@@ -136,7 +136,7 @@ Test(verifiers, of_node_take_each_request_and_no_changed_one)
 Test(verifiers, of_python_take_each_request_and_no_changed_one)
 {
         char *said =
-            judge("PYTHONPATH=" KEPT "/verifiers-python /usr/bin/python3 " FOLDER "/verify.py");
+            judge("PYTHONPATH='" KEPT "/verifiers-python' /usr/bin/python3 '" FOLDER "/verify.py'");
 
         expect_said(said, "standard: verified by 2, refused ");
         expect_said(said, "svix: verified by 2, refused ");
@@ -149,9 +149,9 @@ Test(verifiers, of_csharp_take_each_request_and_no_changed_one)
         char *said = judge(
             "(printf 'using %s;\n' System System.Linq System.Security.Cryptography"
             " System.Text; sed -n '/^static class Webhook$/,/^}/{s/using "
-            "var/var/;p}' " PGCOURIER_SOURCE_FOLDER "/docs/consumers/csharp/WebhookReceiver.cs)"
-            " >Webhook.cs && mcs -warnaserror -out:verify.exe Webhook.cs " FOLDER
-            "/Verify.cs && mono verify.exe");
+            "var/var/;p}' '" PGCOURIER_SOURCE_FOLDER "/docs/consumers/csharp/WebhookReceiver.cs')"
+            " >Webhook.cs && mcs -warnaserror -out:verify.exe Webhook.cs '" FOLDER
+            "/Verify.cs' && mono verify.exe");
 
         expect_said(said, "standard: verified by 2, refused ");
         free(said);

@@ -123,7 +123,8 @@ const cache = fileURLToPath(new URL("../../.cache/go-build", import.meta.url));
 for (const scheme of Object.keys(schemes)) {
   for (const language of languages) {
     const [program, file, make, ...before] = programs[language] ?? [];
-    test(`${language} verifies ${scheme}`, { skip: program === undefined || !isThere(language === "C#" ? "mcs" : program) }, () => {
+    const skip = program === undefined || !isThere(language === "C#" ? "mcs" : program) ? `no ${language} here` : false;
+    test(`${language} verifies ${scheme}`, { skip }, () => {
       const folder = mkdtempSync(join(tmpdir(), "pgcourier-snippet-"));
       try {
         writeFileSync(join(folder, file), make(snippet(scheme, language)));

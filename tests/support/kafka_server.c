@@ -28,8 +28,8 @@ static char *class_path(void)
 
 bool kafka_server_is_available(void)
 {
-        char *jars = xasprintf(
-            "%s/.cache/kafka-%s/pom.xml", PGCOURIER_SOURCE_FOLDER, kafka_server_version());
+        char *jars =
+            xasprintf("%s/.cache/kafka-%s/list", PGCOURIER_SOURCE_FOLDER, kafka_server_version());
         const char *const java[] = {"java", "-version", NULL};
         bool is_there = access(jars, R_OK) == 0 && process_run(java, NULL, false) == 0;
 
