@@ -2,9 +2,12 @@
 # Sourced by scripts that run pgcourier between private servers: a folder of their own, processes
 # that end with the script however it ends, and the first words of what went wrong.
 #
+# What runs here is not root: umask 022, and lend FILE [NAME] for what it needs of the tree.
+#
 # Sets: folder, bin (PostgreSQL's programs), pids. The caller may set `failure`, the line that is
 # printed should the next step fail.
 
+umask 022
 name=$(basename "$0")
 folder=$(mktemp -d "/tmp/pgcourier-$name-XXXXXX")
 log="" # shown if the step at hand fails
@@ -75,8 +78,19 @@ wait_for() { # wait_for WHAT COMMAND...: until it succeeds, while the process st
   exit 1
 }
 
+# The tree may be closed to the user that servers run as: by the umask that it was made with, or in a home. What is in
+# .cache is large: links do, where they can be made.
+lend() { # lend FILE [NAME]: a copy in the folder
+  local copy=$folder/${2:-$(basename "$1")}
+  if [[ $1 != .cache/* ]] || ! cp -RlL "$1" "$copy" 2>/dev/null; then
+    rm -rf "${copy:?}"
+    cp -RL "$1" "$copy"
+  fi
+  chmod -R go+rX "$copy"
+}
+
 mkdir "$folder/lib"
-cp scripts/lib/*.py "$folder/lib/"
+for file in scripts/lib/*.py; do lend "$file" "lib/$(basename "$file")"; done
 bin=$(pg_config --bindir)
 [ -x "$bin/initdb" ] || bin=$(printf '%s\n' /usr/lib/postgresql/*/bin | sort -V | tail -n 1)
 
@@ -149,7 +163,7 @@ start_kafka() { # start_kafka JARS [OPTION OF JAVA...]: one node
   failure="there is no Kafka in $1; scripts/deps --kafka gets it, by Maven"
   [ -d "$1" ] || exit 1
   read -r port controller_port < <(free_ports 2)
-  cp -rl "$1" "$folder/kafka.jars" 2>/dev/null || cp -r "$1" "$folder/kafka.jars"
+  lend "$1" kafka.jars
   cat >"$folder/kafka.properties" <<EOF
 process.roles=broker,controller
 node.id=1
