@@ -293,9 +293,9 @@ static char *start_with_file_that_can_hang(struct relay_process **out_relay)
 
         setenv("ASAN_OPTIONS", options, 1);
         setenv("PGCOURIER_HANGING_FILE", secret_path, 1);
-        setenv("LD_PRELOAD", PGCOURIER_HANGING_FILE_LIBRARY, 1);
+        process_preload(PGCOURIER_HANGING_FILE_LIBRARY);
         *out_relay = start_with_file_for_redis();
-        unsetenv("LD_PRELOAD");
+        process_preload(NULL);
         free(options);
         return xasprintf("%s.hangs", secret_path);
 }

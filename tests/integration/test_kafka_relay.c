@@ -45,8 +45,8 @@ static void expect_refused(const char *modules, const char *block, const char *r
 /* A module as others write them, as `file` of the folder. */
 static void build_variant(const char *folder, const char *file, const char *definitions)
 {
-        char *command = xasprintf("gcc -std=gnu17 -fPIC -shared -Wno-unused -I %s/include %s -o "
-                                  "%s/%s %s/tests/integration/modules/variant.c",
+        char *command = xasprintf("gcc -std=gnu17 -fPIC -shared -Wno-unused -I '%s/include' %s -o "
+                                  "%s/%s '%s/tests/integration/modules/variant.c'",
             PGCOURIER_SOURCE_FOLDER, definitions, folder, file, PGCOURIER_SOURCE_FOLDER);
         const char *const argv[] = {"sh", "-ec", command, NULL};
 

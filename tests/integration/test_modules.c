@@ -40,7 +40,7 @@ static void run(const struct package *package, const char *format, ...)
         va_end(arguments);
         script = xasprintf("folder=$1; prefix=$folder/usr; lib=$prefix/" PGCOURIER_LIBDIR "; "
                            "modules=$lib/pgcourier/modules; "
-                           "source=" PGCOURIER_SOURCE_FOLDER "; umask 022\n%s",
+                           "source='" PGCOURIER_SOURCE_FOLDER "'; umask 022\n%s",
             body);
         argv[2] = script;
         if (process_run(argv, package->log, false) != 0)
@@ -58,7 +58,7 @@ static void package_install(struct package *package)
         package->modules = xasprintf("%s/" PGCOURIER_LIBDIR "/pgcourier/modules", package->prefix);
         package->log = xasprintf("%s/log", package->folder);
         /* Without what is ours: the folder is for modules of others. */
-        run(package, "cmake --install %s --prefix $prefix; rm -f $modules/kafka.so",
+        run(package, "cmake --install '%s' --prefix $prefix; rm -f $modules/kafka.so",
             PGCOURIER_BUILD_FOLDER);
         program = xasprintf("%s/bin/pgcourier", package->prefix);
         setenv("PGCOURIER", program, 1);
@@ -76,7 +76,7 @@ static void package_free(struct package *package)
 static void build_example(const struct package *package)
 {
         run(package, "PKG_CONFIG_PATH=$lib/pkgconfig; export PKG_CONFIG_PATH\n"
-                     "cp -r $source/examples/sink-file $folder/example; cd $folder/example\n"
+                     "cp -r \"$source\"/examples/sink-file $folder/example; cd $folder/example\n"
                      "make CFLAGS='-O0 -Werror'; make install");
 }
 
@@ -224,7 +224,7 @@ Test(modules, lose_nothing_when_the_relay_is_killed)
 
         package_install(&package);
         run(&package,
-            "cmake -S $source/examples/sink-file -B $folder/build -DCMAKE_BUILD_TYPE=Debug "
+            "cmake -S \"$source\"/examples/sink-file -B $folder/build -DCMAKE_BUILD_TYPE=Debug "
             "-DCMAKE_PREFIX_PATH=$prefix -DCMAKE_C_FLAGS=-Werror\n"
             "cmake --build $folder/build; cmake --install $folder/build");
         path = xasprintf("%s/events.jsonl", package.folder);
@@ -365,7 +365,7 @@ static void build_variant(const struct package *package, const char *name, const
 {
         run(package,
             "gcc -std=gnu17 -fPIC -shared -Wall -Wextra -Wno-unused -I $prefix/include %s "
-            "-o $modules/%s $source/tests/integration/modules/variant.c",
+            "-o $modules/%s \"$source\"/tests/integration/modules/variant.c",
             definitions, name);
 }
 

@@ -35,7 +35,7 @@ static void start_with(
         rig_init(&liar->rig, &server, n_events);
         liar->rig.server = server;
         snprintf(port, sizeof port, "%u", server.port);
-        process_start(&liar->process, words, NULL, true);
+        process_start(&liar->process, words, NULL, false);
         wait_until(listens, liar, 10000, "nats_liar.py does not listen");
 }
 

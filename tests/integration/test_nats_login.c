@@ -384,7 +384,7 @@ Test(nats_login, speaks_tls_first)
             (const char *const[]){"/usr/bin/python3",
                 PGCOURIER_TESTS_FOLDER "/support/tls_front.py", listen, target, made_.path,
                 made_.key_path, NULL},
-            NULL, true);
+            NULL, false);
         free(rig.servers[0]);
         rig.servers[0] = xasprintf("tls://127.0.0.1:%s", listen);
         rig.config.ca_file = made_.path;

@@ -183,7 +183,7 @@ static void start_reader(struct reader *reader, const struct nats_server *server
             (const char *const[]){"/usr/bin/python3",
                 PGCOURIER_TESTS_FOLDER "/support/nats_reader.py", "subscribe", port, "unheard.>",
                 NULL},
-            reader->output, true);
+            reader->output, false);
         wait_until(is_reading, reader, 10000, "nats_reader.py does not read");
 }
 

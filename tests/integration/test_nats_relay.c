@@ -61,7 +61,7 @@ static void read_stream(void *server_, struct history *history)
         if (process_run(
                 (const char *const[]){"/usr/bin/python3",
                     PGCOURIER_TESTS_FOLDER "/support/nats_reader.py", "stream", port, "S", NULL},
-                path, true) != 0)
+                path, false) != 0)
                 test_abort("nats_reader.py: %s", read_file(path));
         history_deinit(history);
         text = read_file(path);

@@ -28,7 +28,7 @@ static void start(struct liar *liar, unsigned n_events, const char *answer)
         process_start(&liar->process,
             (const char *const[]){"/usr/bin/python3",
                 PGCOURIER_TESTS_FOLDER "/support/rabbitmq_liar.py", port, "500", answer, NULL},
-            NULL, true);
+            NULL, false);
         wait_until(listens, liar, 10000, "rabbitmq_liar.py does not listen");
         rig_init(&liar->rig, liar->port, n_events);
 }

@@ -316,9 +316,9 @@ static char *configure_with_file_that_hangs(struct fixture *fixture, const char 
         write_line(token, "a-token\n");
         setenv("ASAN_OPTIONS", options, 1);
         setenv("PGCOURIER_HANGING_FILE", token, 1);
-        setenv("LD_PRELOAD", PGCOURIER_HANGING_FILE_LIBRARY, 1);
+        process_preload(PGCOURIER_HANGING_FILE_LIBRARY);
         configure(fixture, "a", 100, more);
-        unsetenv("LD_PRELOAD");
+        process_preload(NULL);
         free(options);
         relay_wait_for_log(fixture->process, "event=lane_owned sink=hook", DEADLINE_MS);
         return more;

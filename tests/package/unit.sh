@@ -6,7 +6,7 @@ trap 'rm -rf "$folder"' EXIT
 
 for unit in pgcourier pgcourier@; do
   # The program need not be installed.
-  sed "s|^ExecStart=[^ ]*|ExecStart=$PGCOURIER|" "$PACKAGE/$unit.service" >"$folder/$unit.service"
+  sed "s|^ExecStart=[^ ]*|ExecStart=\"$PGCOURIER\"|" "$PACKAGE/$unit.service" >"$folder/$unit.service"
 done
 said=$(systemd-analyze verify --man=no "$folder/pgcourier.service" "$folder/pgcourier@eu.service" 2>&1)
 [ -z "$said" ] || { echo "$said"; exit 1; }

@@ -56,7 +56,7 @@ static void append_listeners(struct bytes *text, const struct kafka_server *serv
         bytes_printf(text, "listeners=TEST://127.0.0.1:%u,CONTROLLER://127.0.0.1:%u", node->port,
             node->controller_port);
         if (server->options.has_logins)
-                bytes_printf(text, ",LOGIN://127.0.0.1:%u,CERT://127.0.0.1:%u", node->sasl_port,
+                bytes_printf(text, ",LOGIN://localhost:%u,CERT://localhost:%u", node->sasl_port,
                     node->certificate_port);
         bytes_printf(text, "\nadvertised.listeners=TEST://127.0.0.1:%u",
             advertised != NULL ? advertised[i] : node->port);
@@ -133,19 +133,19 @@ static void run_in(const char *folder, const char *command)
         char *line = xasprintf("cd '%s' && %s", folder, command);
         const char *const argv[] = {"sh", "-c", line, NULL};
 
-        if (process_run(argv, NULL, true) != 0)
+        if (process_run(argv, NULL, false) != 0)
                 test_abort("this fails: %s", line);
         free(line);
 }
 
 void kafka_server_make_certificates(const char *folder)
 {
-        run_in(folder,
-            "for who in server client; do openssl req -x509 -newkey ec -pkeyopt "
-            "ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=$who -addext "
-            "subjectAltName=DNS:localhost -keyout $who-key.pem -out $who-cert.pem || exit; done; "
-            "cat server-key.pem server-cert.pem >server.pem; cp server-cert.pem ca.pem; "
-            "cp client-cert.pem client.pem; chmod a+r *.pem");
+        run_in(folder, "for who in server client; do openssl req -x509 -newkey ec -pkeyopt "
+                       "ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=$who -addext "
+                       "subjectAltName=DNS:localhost -keyout $who-key.pem -out "
+                       "$who-cert.pem || exit; done; "
+                       "cat server-key.pem server-cert.pem >server.pem; cp server-cert.pem ca.pem; "
+                       "cp client-cert.pem client.pem; chmod a+r *.pem");
 }
 
 /* Processes */
@@ -166,7 +166,7 @@ static void format(struct kafka_server *server, const struct kafka_node *node)
                 argv[n++] = "--add-scram";
                 argv[n++] = users[i];
         }
-        if (process_run(argv, log, true) != 0)
+        if (process_run(argv, log, false) != 0)
                 test_abort("Kafka cannot format its folder: %s", read_file(log));
         free(users[0]);
         free(users[1]);
@@ -195,7 +195,7 @@ static void launch(struct kafka_node *node)
         const char *const argv[] = {"java", "-Xmx384m", "-XX:TieredStopAtLevel=1",
             "-XX:+UseSerialGC", "-cp", classes, "kafka.Kafka", properties, NULL};
 
-        process_start(&node->process, argv, log, true);
+        process_start(&node->process, argv, log, false);
         free(log);
         free(properties);
         free(classes);

@@ -266,6 +266,26 @@ char *temp_folder(void)
         return strdup(path);
 }
 
+/* By a link: spaces and colons part the paths in the variable, and that of a checkout may have some. */
+void process_preload(const char *library)
+{
+        static char *folder;
+        static pid_t owner;
+        char *path;
+
+        unsetenv("LD_PRELOAD");
+        if (library == NULL)
+                return;
+        if (owner != getpid())
+                folder = temp_folder();
+        owner = getpid();
+        path = xasprintf("%s%s", folder, strrchr(library, '/'));
+        if (symlink(library, path) != 0 && errno != EEXIST)
+                test_abort("cannot link %s to %s: %s", path, library, strerror(errno));
+        setenv("LD_PRELOAD", path, 1);
+        free(path);
+}
+
 static int listen_on(uint16_t port)
 {
         int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);

@@ -17,7 +17,8 @@ struct process {
 /*
  * Starts argv[0] (looked up in PATH); argv ends with NULL. Standard output and error go to
  * `output_path` (appended), or nowhere if NULL. When the test runs as root and `unprivileged` is
- * set, the child runs as the user "postgres": servers never run as root.
+ * set, the child runs as the user "postgres", as servers do. That user may not be able to read the
+ * checkout, in /root or made under umask 077: what is read from there runs as the test does.
  */
 void process_start(
     struct process *process, const char *const *argv, const char *output_path, bool unprivileged);
@@ -31,6 +32,9 @@ int process_wait(struct process *process, int64_t deadline_ms);
 /* SIGTERM (SIGKILL for process_kill), then waits. Nothing if it has already been waited for. */
 int process_stop(struct process *process);
 void process_kill(struct process *process);
+
+/* What is started from now on has this library first in it (LD_PRELOAD), until NULL. */
+void process_preload(const char *library);
 
 /* Runs to the end and returns the exit code; output as in process_start(). */
 int process_run(const char *const *argv, const char *output_path, bool unprivileged);

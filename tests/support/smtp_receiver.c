@@ -8,25 +8,11 @@
 
 #define MAX_ARGUMENTS 32
 
-/* The server runs as another user, who may not be able to read the checkout. */
-static char *copy_script(const char *folder)
-{
-        char *path = xasprintf("%s/smtp_receiver.py", folder);
-        char *script = read_file(PGCOURIER_SUPPORT_FOLDER "/smtp_receiver.py");
-        FILE *copy = fopen(path, "w");
-
-        if (copy == NULL || *script == '\0' || fputs(script, copy) < 0 || fclose(copy) != 0)
-                test_abort("cannot copy the mail server to %s", path);
-        free(script);
-        return path;
-}
-
 void smtp_receiver_init(struct smtp_receiver *receiver)
 {
         char *folder = temp_folder();
 
         *receiver = (struct smtp_receiver){.port = free_port()};
-        receiver->script = copy_script(folder);
         receiver->mailbox = xasprintf("%s/mailbox", folder);
         receiver->commands = xasprintf("%s/commands", folder);
         receiver->log = xasprintf("%s/log", folder);
@@ -36,7 +22,6 @@ void smtp_receiver_init(struct smtp_receiver *receiver)
 void smtp_receiver_deinit(struct smtp_receiver *receiver)
 {
         process_stop(&receiver->process);
-        free(receiver->script);
         free(receiver->mailbox);
         free(receiver->commands);
         free(receiver->log);
@@ -54,8 +39,9 @@ static bool is_listening(void *context)
 void smtp_receiver_start(struct smtp_receiver *receiver, const char *const *options)
 {
         char port[8];
-        const char *argv[MAX_ARGUMENTS] = {"/usr/bin/python3", receiver->script, "--port", port,
-            "--mailbox", receiver->mailbox, "--commands", receiver->commands};
+        const char *argv[MAX_ARGUMENTS] = {"/usr/bin/python3",
+            PGCOURIER_SUPPORT_FOLDER "/smtp_receiver.py", "--port", port, "--mailbox",
+            receiver->mailbox, "--commands", receiver->commands};
         size_t n = 8;
 
         snprintf(port, sizeof port, "%u", receiver->port);
@@ -64,7 +50,7 @@ void smtp_receiver_start(struct smtp_receiver *receiver, const char *const *opti
                         test_abort("too many options for the mail server");
                 argv[n++] = *options;
         }
-        process_start(&receiver->process, argv, receiver->log, true);
+        process_start(&receiver->process, argv, receiver->log, false);
         wait_until(is_listening, receiver, 20000, "the mail server listens");
 }
 

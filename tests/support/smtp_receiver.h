@@ -10,7 +10,6 @@
 struct smtp_receiver {
         struct process process;
         uint16_t port;
-        char *script;   /* path of its program */
         char *mailbox;  /* path of its JSON lines */
         char *commands; /* path of the commands it was given, one a line */
         char *log;      /* path of what it printed */

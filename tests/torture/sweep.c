@@ -131,12 +131,12 @@ void torture_start(struct process *process, const char *const *argv, const char 
         /* The child inherits them; everything else that is started later must not. */
         setenv("ASAN_OPTIONS", sanitizer, 1);
         if (setting != NULL) {
-                setenv("LD_PRELOAD", interpose, 1);
+                process_preload(interpose);
                 setenv("PGCOURIER_TORTURE", setting, 1);
                 setenv("PGCOURIER_TORTURE_LOG", list_path, 1);
         }
         process_start(process, argv, output_path, false);
-        unsetenv("LD_PRELOAD");
+        process_preload(NULL);
         unsetenv("PGCOURIER_TORTURE");
         unsetenv("PGCOURIER_TORTURE_LOG");
         free(sanitizer);
