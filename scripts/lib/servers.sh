@@ -2,12 +2,14 @@
 # Sourced by scripts that run pgcourier between private servers: a folder of their own, processes
 # that end with the script however it ends, and the first words of what went wrong.
 #
-# What runs here is not root: umask 022, and lend FILE [NAME] for what it needs of the tree.
+# What runs here is not root: umask 022, and lend FILE [NAME] for what it needs of the tree. If a service runs the
+# script, what it starts has no part in that: no NOTIFY_SOCKET.
 #
 # Sets: folder, bin (PostgreSQL's programs), pids. The caller may set `failure`, the line that is
 # printed should the next step fail.
 
 umask 022
+unset NOTIFY_SOCKET
 name=$(basename "$0")
 folder=$(mktemp -d "/tmp/pgcourier-$name-XXXXXX")
 log="" # shown if the step at hand fails

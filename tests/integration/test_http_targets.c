@@ -256,7 +256,12 @@ HTTP_TEST(http_targets, serves_a_thousand_receivers_and_keeps_their_connections)
         struct http_fixture fixture;
         void *targets[N_TARGETS];
         const struct event event = json_event("{}");
+        struct rlimit files;
 
+        /* As the program does: by these the sink knows how many connections it may keep. */
+        cr_assert_eq(getrlimit(RLIMIT_NOFILE, &files), 0);
+        files.rlim_cur = files.rlim_max;
+        cr_assert_eq(setrlimit(RLIMIT_NOFILE, &files), 0);
         begin_table(&fixture);
         http_fixture_open(&fixture);
         for (int i = 0; i < N_TARGETS; i++) {

@@ -428,10 +428,10 @@ Test(look, counts_the_wait_of_a_mark_from_when_its_event_was_to_be_delivered)
             "SELECT courier.attach('box', topic => 'topic', payload => 'payload', done => 'mark',"
             " done_set => 'done = true');"
             "INSERT INTO courier.outbox (topic, payload, deliver_at, created_at) VALUES"
-            " ('t', '{}', '2100-01-01', now() - interval '1 day')");
+            " ('t', '{}', '2100-01-01 00:00Z', now() - interval '1 day')");
         frame_now("mail", 0, false);
         frame_now("courier.marks", 0, false);
-        insert_parked(&rig, "state = 'delayed', due_at = '2100-01-01',"
+        insert_parked(&rig, "state = 'delayed', due_at = '2100-01-01 00:00Z',"
                             " created_at = now() - interval '1 day'");
         database_exec(rig.owner,
             "UPDATE courier.parked SET outbox_id = (SELECT id FROM courier.outbox);"

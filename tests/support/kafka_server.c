@@ -56,12 +56,12 @@ static void append_listeners(struct bytes *text, const struct kafka_server *serv
         bytes_printf(text, "listeners=TEST://127.0.0.1:%u,CONTROLLER://127.0.0.1:%u", node->port,
             node->controller_port);
         if (server->options.has_logins)
-                bytes_printf(text, ",LOGIN://localhost:%u,CERT://localhost:%u", node->sasl_port,
+                bytes_printf(text, ",LOGIN://127.0.0.1:%u,CERT://127.0.0.1:%u", node->sasl_port,
                     node->certificate_port);
         bytes_printf(text, "\nadvertised.listeners=TEST://127.0.0.1:%u",
             advertised != NULL ? advertised[i] : node->port);
         if (server->options.has_logins)
-                bytes_printf(text, ",LOGIN://localhost:%u,CERT://localhost:%u", node->sasl_port,
+                bytes_printf(text, ",LOGIN://127.0.0.1:%u,CERT://127.0.0.1:%u", node->sasl_port,
                     node->certificate_port);
         bytes_append_text(text,
             "\nlistener.security.protocol.map=TEST:PLAINTEXT,CONTROLLER:PLAINTEXT,LOGIN:SASL_SSL,"
@@ -142,7 +142,7 @@ void kafka_server_make_certificates(const char *folder)
 {
         run_in(folder, "for who in server client; do openssl req -x509 -newkey ec -pkeyopt "
                        "ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=$who -addext "
-                       "subjectAltName=DNS:localhost -keyout $who-key.pem -out "
+                       "subjectAltName=IP:127.0.0.1,DNS:127.0.0.1 -keyout $who-key.pem -out "
                        "$who-cert.pem || exit; done; "
                        "cat server-key.pem server-cert.pem >server.pem; cp server-cert.pem ca.pem; "
                        "cp client-cert.pem client.pem; chmod a+r *.pem");

@@ -3,9 +3,10 @@
  * are those that scripts/deps --kafka has put into .cache; which version is for the environment to
  * say (PGCOURIER_KAFKA: 3.9 or 4.1). The nodes die with the test process.
  *
- * The first listener has no login, and all rights. With has_logins there are two more, for
- * "localhost": one with SASL over TLS (PLAIN, SCRAM and OAUTHBEARER with unsigned tokens), one that
- * wants a certificate. A user there may write to topics that begin with "open", and to no others.
+ * The first listener has no login, and all rights. With has_logins there are two more, whose
+ * certificates are for 127.0.0.1 ("localhost" may be ::1, where none listens): one with SASL over
+ * TLS (PLAIN, SCRAM and OAUTHBEARER with unsigned tokens), one that wants a certificate. A user
+ * there may write to topics that begin with "open", and to no others.
  */
 #pragma once
 
