@@ -63,8 +63,8 @@ static inline bool is_signature_verified(
         body = fopen(path, "wb");
         fwrite(request->body, 1, request->body_bytes, body);
         fclose(body);
-        const char *const argv[] = {
-            "python3", "-c", verify_program, scheme, secret, path, id, timestamp, signature, NULL};
+        const char *const argv[] = {"/usr/bin/python3", "-c", verify_program, scheme, secret, path,
+            id, timestamp, signature, NULL};
 
         is_verified = process_run(argv, NULL, false) == 0;
         free(path);

@@ -37,7 +37,7 @@ function casesOf(scheme) {
 
 /* How a program in that language reads [[headers, body, secret], …] and prints true or false for each. */
 const programs = {
-  Python: ["python3", "webhook.py", (code) => `${code}
+  Python: ["/usr/bin/python3", "webhook.py", (code) => `${code}
 import json, sys
 for headers, body, secret in json.load(sys.stdin):
     print(str(verify(headers, body.encode(), secret)).lower())

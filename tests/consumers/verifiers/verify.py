@@ -1,4 +1,4 @@
-"""Judges requests of a relay by other people's packages, as verify.mjs does: python3 verify.py FOLDER NEWEST OLDER."""
+"""Judges requests of a relay by other people's packages, as verify.mjs does: /usr/bin/python3 verify.py FOLDER NEWEST OLDER."""
 
 import pathlib
 import re
