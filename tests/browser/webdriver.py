@@ -125,8 +125,10 @@ class Browser:
         return self.run("const node = document.querySelector(arguments[0]); return Boolean(node && node.getClientRects().length)", css)
 
     def log(self):
-        """What the console was told since the last call: errors, and what the policy refused."""
-        return [entry["message"] for entry in self.call("POST", f"{self.session}/se/log", {"type": "browser"})]
+        """What the console was told since the last call, but for the browser's own first page, which wants a
+        network: errors, and what the policy refused."""
+        said = self.call("POST", f"{self.session}/se/log", {"type": "browser"})
+        return [entry["message"] for entry in said if not entry["message"].startswith("chrome://")]
 
     def screenshot(self, path):
         with open(path, "wb") as file:
