@@ -126,6 +126,11 @@ void page_cache_destroy(struct page_cache *cache)
         free(cache);
 }
 
+void page_cache_ring(struct page_cache *cache)
+{
+        cache->n_rings++;
+}
+
 void page_cache_set_waiters(
     struct page_cache *cache, struct page_waiter *const *waiters, size_t n_waiters)
 {
@@ -143,6 +148,7 @@ void page_cache_set_waiters(
         lane_store_route(cache->store, cache->routings,
             cache->settings.are_alike && n_waiters > 0 ? 1 : n_waiters + 1);
         cache->is_outdated = cache->reading != NULL;
+        page_cache_ring(cache); /* that nothing is new was said of what other lanes take */
         forget_pages(cache);
 }
 
@@ -154,11 +160,6 @@ struct frame *page_cache_newest(const struct page_cache *cache)
 bool page_cache_is_idle(const struct page_cache *cache)
 {
         return cache->reading == NULL;
-}
-
-void page_cache_ring(struct page_cache *cache)
-{
-        cache->n_rings++;
 }
 
 void page_waiter_init(struct page_waiter *waiter)

@@ -62,15 +62,15 @@ struct page_cache *page_cache_create(struct lane_store *store,
 void page_cache_destroy(struct page_cache *cache); /* no answer is on its way */
 
 /* Who may ask, each with what it takes at most; all is borrowed until the next call. Drops the
- * pages read so far. A lane that waits takes by its new routing what its group comes to from now
- * on. */
+ * pages read so far, and looks for what is new: nothing is known for lanes that join. A lane that
+ * waits takes by its new routing what its group comes to from now on. */
 void page_cache_set_waiters(
     struct page_cache *cache, struct page_waiter *const *waiters, size_t n_waiters);
 
 /* The end of the newest difference that was read, or newer; NULL: none yet. */
 struct frame *page_cache_newest(const struct page_cache *cache);
 
-/* There may be something new in the outbox. Call it also when a lane is taken. */
+/* There may be something new in the outbox. */
 void page_cache_ring(struct page_cache *cache);
 
 void page_waiter_init(struct page_waiter *waiter);

@@ -148,20 +148,11 @@ static void set_label(struct runner *runner)
         runner->label = xasprintf("%s/%s", runner->dispatcher->name, runner->receiver->name);
 }
 
-static void on_receiver_owned(
-    void *owner, const struct cursor *cursor, const struct parked_keys *parked)
-{
-        struct runner *runner = owner;
-
-        reading_ring(runner->dispatcher->reading);
-        runner_own(runner, cursor, parked);
-}
-
 void receiver_lane_add(struct fanout *fanout, const struct receiver *receiver, struct shard *shard,
     struct list *before)
 {
         static const struct runner_ops ops = {.read = reading_ask, .on_outcome = on_outcome};
-        static const struct lane_store_events events = {.on_owned = on_receiver_owned,
+        static const struct lane_store_events events = {.on_owned = runner_own,
             .on_parked = runner_take_parked,
             .on_missing = runner_note_missing,
             .on_settled = runner_note_settled};

@@ -89,9 +89,9 @@ void runner_destroy(struct runner *runner)
         free(runner);
 }
 
-void runner_own(
-    struct runner *runner, const struct cursor *cursor, const struct parked_keys *parked)
+void runner_own(void *owner, const struct cursor *cursor, const struct parked_keys *parked)
 {
+        struct runner *runner = owner;
         struct sink *sink = runner->dispatcher->sink;
 
         runner->is_claiming = false;

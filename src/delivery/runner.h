@@ -109,15 +109,12 @@ bool runner_is_caught_up(const struct runner *runner, int64_t now_ms);
 /* Nothing is under way: it may be destroyed while the sink goes on. */
 bool runner_is_idle(const struct runner *runner);
 
-/* Its lane is ours: lane_store_events::on_owned. */
-void runner_own(
-    struct runner *runner, const struct cursor *cursor, const struct parked_keys *parked);
-
 /* Answers of ops->read. `is_old`: it was read before the last ring, so there may be more. */
 void runner_take_page(struct runner *runner, struct page *page, bool is_old);
 void runner_fail_page(void *runner, const struct error *error);
 
 /* lane_store_events of its store; `runner` is a struct runner. */
+void runner_own(void *runner, const struct cursor *cursor, const struct parked_keys *parked);
 void runner_note_page_end(void *runner, const struct page *page);
 void runner_take_parked(void *runner, struct parked_batch *batch);
 void runner_note_missing(void *runner, uint64_t n_verdicts);

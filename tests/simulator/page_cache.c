@@ -40,6 +40,7 @@ struct lane_state {
         unsigned pattern;
         char *topics[1];
         struct routing routing;
+        bool is_known; /* pages are read for it */
         bool is_owned, is_reading, is_rung;
         unsigned laziness; /* asks in one of so many steps */
         uint32_t max_events;
@@ -253,6 +254,16 @@ static struct frame *read_frame(const struct frame *frame)
         return frame != NULL ? frame_create(frame->snapshot, frame->floor, frame->xid) : NULL;
 }
 
+static void note_lanes(void)
+{
+        size_t n = 0;
+
+        for (unsigned i = 0; i < N_LANES; i++)
+                if (sim.lanes[i].is_known)
+                        sim.waiters[n++] = &sim.lanes[i].waiter;
+        page_cache_set_waiters(sim.cache, sim.waiters, n);
+}
+
 /* From where it has settled, as text in the database says. */
 static void own(struct lane_state *lane)
 {
@@ -264,7 +275,21 @@ static void own(struct lane_state *lane)
         lane->next = next;
         lane->is_owned = lane->is_rung = true;
         memcpy(lane->was_seen, lane->was_seen_then, sizeof lane->was_seen);
-        page_cache_ring(sim.cache);
+}
+
+/* A receiver is known before its lane is ours. */
+static void know(struct lane_state *lane)
+{
+        lane->is_known = true;
+        note_lanes();
+}
+
+/* As a shard that another relay is to have. */
+static void give_back(struct lane_state *lane)
+{
+        page_cache_call_off(sim.cache, &lane->waiter);
+        lane->is_owned = lane->is_known = false;
+        note_lanes();
 }
 
 static void settle(struct lane_state *lane)
@@ -301,6 +326,7 @@ static void replace(struct lane_state *lane)
                 lane->ever[i] = lane->always[i] =
                     takes(lane, i) && !is_visible(&sim.events[i], lane->settled.from);
         }
+        know(lane);
         own(lane);
 }
 
@@ -326,7 +352,7 @@ static void change_routing(struct lane_state *lane)
                 lane->ever[i] |= takes(lane, i);
                 lane->always[i] = takes(lane, i) && (lane->always[i] || !was_passed);
         }
-        page_cache_set_waiters(sim.cache, sim.waiters, N_LANES);
+        note_lanes();
 }
 
 /* ---- what happens ---------------------------------------------------------------------------- */
@@ -408,6 +434,8 @@ static void step(void)
                 ring();
         else if (roll < 50)
                 (void)answer_database();
+        else if (roll < 52 && !lane->is_known)
+                know(lane);
         else if (roll < 52 && !lane->is_owned)
                 own(lane);
         else if (roll < 58)
@@ -418,19 +446,22 @@ static void step(void)
                 lose_session();
         else if (roll == 61 && dice_one_in(&sim.dice, 2))
                 replace(lane);
+        else if (roll == 62)
+                give_back(lane);
         else if (roll == 61)
                 page_cache_call_off(sim.cache, &lane->waiter);
         else
                 (void)pump(false);
 }
 
+/* All that was committed has come, without a ring for what came before. */
 static void come_to_rest(void)
 {
-        for (unsigned writer = 0; writer < N_WRITERS; writer++)
-                commit(writer);
         for (unsigned i = 0; i < N_LANES; i++)
-                if (!sim.lanes[i].is_owned)
+                if (!sim.lanes[i].is_owned) {
+                        know(&sim.lanes[i]);
                         own(&sim.lanes[i]);
+                }
         if (sim.is_bell_ringing)
                 ring();
         for (unsigned n = 0; pump(true) || answer_database(); n++)
@@ -441,7 +472,8 @@ static void come_to_rest(void)
                         broken("a lane does not wait at the end", i, 0);
         for (unsigned i = 0; i < N_LANES; i++)
                 for (unsigned event = 0; event < sim.n_events; event++)
-                        if (sim.lanes[i].always[event] && !sim.lanes[i].was_seen[event])
+                        if (sim.events[event].commit != 0 && sim.lanes[i].always[event] &&
+                            !sim.lanes[i].was_seen[event])
                                 broken("an event is missing", i, event);
 }
 
@@ -464,10 +496,8 @@ static void begin(uint64_t seed)
                 lane->settled.from = frame_create("0:3:", 0, 1);
                 roll_routing(lane);
                 lane->waiter.routing = &lane->routing;
-                sim.waiters[i] = &lane->waiter;
         }
         sim.xid = 1;
-        page_cache_set_waiters(sim.cache, sim.waiters, N_LANES);
 }
 
 static void end(void)
@@ -491,6 +521,9 @@ int main(int argc, char **argv)
                 begin(first + i);
                 for (unsigned k = 0; k < STEPS; k++)
                         step();
+                come_to_rest();
+                for (unsigned writer = 0; writer < N_WRITERS; writer++)
+                        commit(writer);
                 come_to_rest();
                 end();
         }

@@ -19,6 +19,7 @@ struct lane_state {
 };
 
 static struct lane_state lanes[N_LANES];
+static struct page_waiter *waiters[N_LANES];
 static struct page_cache *cache;
 static struct page_request asked;
 static bool is_asked;
@@ -124,7 +125,6 @@ static void begin(void)
             .on_view = on_view, .on_failed = on_failed, .takes = takes};
         static const struct page_cache_settings settings = {
             .max_events = 64, .max_event_bytes = 16384};
-        static struct page_waiter *waiters[N_LANES];
         struct frame *frame = frame_create("9:9:", 0, 0);
 
         cache = page_cache_create(NULL, &settings, &events);
@@ -180,6 +180,18 @@ Test(page_cache, has_only_lanes_at_the_end_that_nothing_is_known_for)
         cr_expect(page_cache_is_at_end(cache, &lanes[0].waiter));
         page_cache_serve(cache, 0);
         cr_expect_not(is_asked, "nothing has rung");
+}
+
+Test(page_cache, looks_again_when_lanes_join)
+{
+        page_cache_set_waiters(cache, waiters, N_LANES - 1);
+        look(NULL, 0);
+        page_cache_serve(cache, 0);
+        cr_expect_not(is_asked, "there was nothing new for the others");
+        page_cache_set_waiters(cache, waiters, N_LANES);
+        page_cache_serve(cache, 0);
+        give("t999");
+        cr_expect_eq(lanes[N_LANES - 1].n_events, 1);
 }
 
 Test(page_cache, tells_all_within_25_seconds_how_far_they_have_come_a_few_at_a_time)
