@@ -61,8 +61,8 @@ static bool is_settled(void *stage_)
 {
         const struct stage *stage = stage_;
         char *settled = database_value(stage->fixture.admin,
-            "SELECT count(*) = 2 AND bool_and(from_floor >= (SELECT max(id) FROM courier.outbox)) "
-            "AND NOT EXISTS (SELECT FROM courier.parked) FROM courier.cursor");
+            "SELECT count(*) = 2 AND " ALL_IS_SETTLED
+            " AND NOT EXISTS (SELECT FROM courier.parked) FROM courier.cursor");
         bool is = strcmp(settled, "t") == 0;
 
         free(settled);

@@ -568,9 +568,7 @@ Test(fanout, loses_no_event_of_any_receiver_when_it_is_killed)
 
                 snprintf(target, sizeof target, "/r%d", i);
                 http_receiver_wait_for(fixture.http, target, N_EVENTS, 20000);
-                await_in_database(fixture.relay.admin,
-                    "SELECT bool_and(from_floor >= 400) FROM courier.cursor WHERE lane > 0",
-                    "all has arrived");
+                await_in_database(fixture.relay.admin, "SELECT " ALL_IS_SETTLED, "all has arrived");
                 got = bodies(&fixture, name);
                 for (char *at = got; *at != '\0';) {
                         int number = (int)strtol(at, &at, 10);

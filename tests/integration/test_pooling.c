@@ -129,10 +129,8 @@ static void await_freed(int64_t holder)
 
 static void await_settled(void)
 {
-        await_in_database(fixture.admin,
-            "SELECT until_snapshot IS NULL AND from_floor = (SELECT max(id) FROM courier.outbox)"
-            " FROM courier.cursor",
-            "the event is delivered and settled");
+        await_in_database(
+            fixture.admin, "SELECT " ALL_IS_SETTLED, "the event is delivered and settled");
 }
 
 /* PgBouncer keeps the killed relay's connections to the server, and gives back their locks. */

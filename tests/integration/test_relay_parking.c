@@ -83,10 +83,6 @@ static void park_a1(struct hook *hook)
         await(hook, "SELECT EXISTS (SELECT FROM courier.parked)");
 }
 
-#define SETTLED                                                                                    \
-        "SELECT from_floor = (SELECT max(id) FROM courier.outbox) OR last_id ="                    \
-        " (SELECT max(id) FROM courier.outbox) FROM courier.cursor"
-
 Test(relay_parking, tries_an_event_again_and_then_lets_its_key_go_on)
 {
         struct hook hook;
@@ -106,7 +102,7 @@ Test(relay_parking, tries_an_event_again_and_then_lets_its_key_go_on)
                 cr_expect_str_eq(http_receiver_request(hook.http, i)->body, "\"a1\"");
         cr_expect_str_eq(http_receiver_request(hook.http, n - 2)->body, "\"a2\"");
         cr_expect_str_eq(http_receiver_request(hook.http, n - 1)->body, "\"a3\"");
-        await(&hook, SETTLED);
+        await(&hook, "SELECT " ALL_IS_SETTLED);
         close_hook(&hook);
 }
 
@@ -146,7 +142,7 @@ Test(relay_parking, charges_and_parks_nothing_while_no_server_listens)
         relay_wait_for_log(hook.relay, "event=sink_down", 30000);
         http_receiver_restart(hook.http);
         http_receiver_wait(hook.http, 20, 30000);
-        await(&hook, SETTLED);
+        await(&hook, "SELECT " ALL_IS_SETTLED);
         cr_expect_eq(http_receiver_n_requests(hook.http), 20);
         cr_expect_eq(count(&hook, "parked") + count(&hook, "dead_letter"), 0);
         close_hook(&hook);
@@ -166,7 +162,7 @@ Test(relay_parking, charges_and_parks_nothing_while_no_server_answers)
         cr_expect_eq(count(&hook, "parked") + count(&hook, "dead_letter"), 0);
         http_receiver_release(hook.http);
         http_receiver_answer(hook.http, &(struct http_answer){.status = 204});
-        await(&hook, SETTLED);
+        await(&hook, "SELECT " ALL_IS_SETTLED);
         n = http_receiver_n_requests(hook.http);
         /* 16 at a time: before the 18th came, two had waited in vain, and they came again. */
         cr_expect_geq(n, 22);
@@ -184,7 +180,7 @@ Test(relay_parking, does_not_let_a_slow_request_hold_up_the_cursor)
         http_receiver_wait(hook.http, 1, 30000);
         publish(hook.fixture.admin, "t", "a", "a2");
         publish(hook.fixture.admin, "t", "b", "b1");
-        await(&hook, SETTLED);
+        await(&hook, "SELECT " ALL_IS_SETTLED);
         cr_expect_eq(count(&hook, "parked"), 2);
         http_receiver_release(hook.http);
         expect_bodies(&hook, 3, "\"a1\" \"b1\" \"a2\"");
@@ -248,7 +244,7 @@ Test(relay_parking, pauses_visibly_when_it_is_not_let_in_and_tries_at_once_when_
         http_receiver_answer(hook.http, &(struct http_answer){.status = 204});
         database_exec(hook.fixture.admin, "DELETE FROM courier.pause");
         expect_bodies(&hook, 2, "\"a1\" \"a1\"");
-        await(&hook, SETTLED);
+        await(&hook, "SELECT " ALL_IS_SETTLED);
         cr_expect_eq(count(&hook, "pause"), 0);
         close_hook(&hook);
 }

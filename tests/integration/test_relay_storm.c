@@ -86,14 +86,12 @@ static void cut_one(struct storm *storm)
         }
 }
 
-static void await_settled(struct storm *storm, int n_published)
+static void await_settled(struct storm *storm)
 {
-        char *sql = xasprintf("SELECT count(*) = 3 AND bool_and(from_floor >= %d)"
-                              " AND NOT EXISTS (SELECT FROM courier.parked) FROM courier.cursor",
-            n_published);
-
-        await_in_database(storm->fixture.admin, sql, "all sinks to have everything");
-        free(sql);
+        await_in_database(storm->fixture.admin,
+            "SELECT count(*) = 3 AND " ALL_IS_SETTLED
+            " AND NOT EXISTS (SELECT FROM courier.parked) FROM courier.cursor",
+            "all sinks to have everything");
 }
 
 /* The number in "n17;", wherever it stands. */
@@ -184,7 +182,7 @@ Test(relay_storm, loses_neither_events_nor_descriptors_while_all_connections_are
 
         begin(&storm);
         publish_some(&storm);
-        await_settled(&storm, N_EACH);
+        await_settled(&storm);
         n_files = count_files(storm.relay);
         for (int round = 0; round < N_ROUNDS; round++) {
                 long long n_before = redis_server_count(&storm.fixture.redis, "XLEN events");
@@ -195,7 +193,7 @@ Test(relay_storm, loses_neither_events_nor_descriptors_while_all_connections_are
                 for (int i = 0; i < 3; i++)
                         cut_one(&storm);
         }
-        await_settled(&storm, N_EVENTS);
+        await_settled(&storm);
 
         cr_expect_leq(count_files(storm.relay), n_files + MAX_MORE_FILES, "%u files, not %u",
             count_files(storm.relay), n_files);

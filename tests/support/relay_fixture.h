@@ -50,5 +50,11 @@ struct filter_result relay_fixture_check(
  * unless one is open. */
 void publish(PGconn *connection, const char *topic, const char *key, const char *text);
 
+/* A condition in SQL: every lane has all events behind it. Ids do not say so: one may have been drawn
+ * before the lane's snapshot was taken, and committed afterwards. */
+#define ALL_IS_SETTLED                                                                             \
+        "NOT EXISTS (SELECT FROM courier.cursor, courier.outbox WHERE NOT is_owner_lane AND NOT"   \
+        " courier.has_passed(from_snapshot, until_snapshot, last_id, id, txid))"
+
 /* Waits until the first column of the first row is true. */
 void await_in_database(PGconn *connection, const char *sql, const char *what);
