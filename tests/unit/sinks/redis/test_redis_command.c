@@ -1,6 +1,7 @@
 #include "sinks/redis/redis_command.h"
 
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "config/config.h"
 #include "pgcourier/event.h"
@@ -9,7 +10,6 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 static char s_stream[] = "s";
 static char topic_stream[] = "ev.{{topic}}";
@@ -177,8 +177,8 @@ Test(redis_command, trims_by_age)
         const struct event event = plain_event();
         struct redis_command *command = create(&hour);
         struct bytes out = {0};
-        long long before = (long long)time(NULL) - 3600 - 1;
-        long long oldest;
+        int64_t before_ms = clock_wall_us() / 1000;
+        long long oldest_ms;
 
         expect_encoded_by(&config, &event,
             "*14\r\n$4\r\nXADD\r\n$1\r\ns\r\n$5\r\nMINID\r\n$1\r\n~\r\n$1\r\n0\r\n$1\r\n*\r\n"
@@ -187,9 +187,9 @@ Test(redis_command, trims_by_age)
             "$4\r\ntime\r\n$27\r\n2024-01-31T23:59:59.000001Z\r\n"
             "$7\r\npayload\r\n$2\r\n{}\r\n");
         redis_command_encode(command, &event, &out);
-        cr_assert(sscanf(strstr(out.data, "~\r\n$13\r\n"), "~\r\n$13\r\n%lld", &oldest) == 1);
-        cr_expect(
-            oldest >= before * 1000 && oldest <= ((long long)time(NULL) - 3600) * 1000 + 1999);
+        cr_assert(sscanf(strstr(out.data, "~\r\n$13\r\n"), "~\r\n$13\r\n%lld", &oldest_ms) == 1);
+        cr_expect_geq(oldest_ms, before_ms - hour.minid_ms);
+        cr_expect_leq(oldest_ms, clock_wall_us() / 1000 - hour.minid_ms);
         bytes_deinit(&out);
         redis_command_destroy(command);
 }
