@@ -17,6 +17,7 @@ or with the name of their list.
 import argparse
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -59,9 +60,14 @@ def run(*command, seconds=300):
         return subprocess.CompletedProcess(command, 124, "it does not end")
 
 
-def program_path(folder, name):
-    kind = "unit" if any((ROOT / "tests/unit").rglob(f"{name}.c")) else "integration"
-    return folder / "build/tests" / kind / name
+def find_test(folder, test):
+    """The program, and what it is to run: a file of tests/unit is a part of its folder's program."""
+    name, _, pattern = test.partition(":")
+    for path in (ROOT / "tests/unit").rglob(f"{name}.c"):
+        program = f"test_{path.relative_to(ROOT / 'tests/unit').parts[0]}"
+        suites = set(re.findall(r"^(?:Parameterized)?Test\((?:[^,]*\*\w+, )?(\w+),", path.read_text(), re.M))
+        return folder / "build/tests/unit" / program, pattern or f"@({'|'.join(suites)})/*"
+    return folder / "build/tests/integration" / name, pattern
 
 
 def build(folder, targets):
@@ -129,8 +135,7 @@ def try_one(folder, mutation, options):
     original = path.read_text()
     path.write_text(original.replace(mutation.old, mutation.new))
     named = mutation.tests or [f"test_{name}" for name in UNIT_TESTS]
-    tests = [(program_path(folder, name), pattern)
-             for name, _, pattern in (test.partition(":") for test in named)]
+    tests = [find_test(folder, test) for test in named]
     promise, noticed = None, []
     if not mutation.tests and build(folder, SIMULATORS):
         promise = by_simulator(folder, mutation, options)
@@ -178,7 +183,7 @@ def main():
             "-DCMAKE_BUILD_TYPE=Debug", "-DPGCOURIER_WERROR=OFF", "-DPGCOURIER_CRASH_POINTS=ON")
         first = ["pgcourier"]
         if not all(mutation.tests for mutation in mutations):
-            first += SIMULATORS + [f"test_{name}" for name in UNIT_TESTS]
+            first += SIMULATORS + sorted({find_test(folder, f"test_{name}")[0].name for name in UNIT_TESTS})
         if not build(folder, first):
             sys.exit(1)
         os.environ["PGCOURIER"] = str(folder / "build/pgcourier")
