@@ -339,13 +339,14 @@ void rabbitmq_make_queue(const struct rabbitmq_server *server, const char *vhost
             vhost, name, arguments);
 }
 
+/* Nor does it save at once what was declared: with the binding that is done. */
 void rabbitmq_bind(const struct rabbitmq_server *server, const char *vhost, const char *exchange,
     const char *queue, const char *routing_key)
 {
         rabbitmq_do(server,
             "ok = rabbit_binding:add({binding, rabbit_misc:r(<<\"%s\">>, exchange, <<\"%s\">>), "
             "<<\"%s\">>, rabbit_misc:r(<<\"%s\">>, queue, <<\"%s\">>), []}, "
-            "fun(_, _) -> ok end, <<\"test\">>)",
+            "fun(_, _) -> ok end, <<\"test\">>), ok = mnesia:sync_log()",
             vhost, exchange, routing_key, vhost, queue);
 }
 
