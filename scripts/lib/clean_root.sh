@@ -1,6 +1,6 @@
 #!/bin/bash
-# Sourced after servers.sh by checks of what is installed: a clean Debian 12, perhaps booted, and what
-# is expected of it, a line each.
+# Sourced after servers.sh by checks of what is installed: a clean Debian 12, or the release that DEBIAN names,
+# perhaps booted, and what is expected of it, a line each.
 #
 # clean_root FOLDER PACKAGE...   makes it; what is downloaded is kept in .cache/clean-root, by what is in it
 # boot FOLDER OPTION...          its systemd as process 1 of a container; sets `leader`
@@ -15,15 +15,15 @@
 leader=""
 
 clean_root() {
-  local root=$1 packages kept
+  local root=$1 release=${DEBIAN:-bookworm} packages kept
   shift
   packages=$(printf '%s,' "$@")
-  kept=.cache/clean-root/$(printf '%s' "$packages" | sha256sum | cut -c1-12).tar
+  kept=.cache/clean-root/$release-$(printf '%s' "$packages" | sha256sum | cut -c1-12).tar
   failure="mmdebstrap failed"
   log=$folder/mmdebstrap.log
   if [ ! -e "$kept" ]; then
     mkdir -p .cache/clean-root
-    mmdebstrap --variant=minbase --include="${packages%,}" bookworm "${kept%.tar}.new.tar" >"$log" 2>&1
+    mmdebstrap --variant=minbase --include="${packages%,}" "$release" "${kept%.tar}.new.tar" >"$log" 2>&1
     mv "${kept%.tar}.new.tar" "$kept"
   fi
   mkdir "$root"
