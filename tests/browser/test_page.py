@@ -323,6 +323,7 @@ def check_says_how_old_figures_are(stack, browser, _):
 def check_dates_figures_of_a_lost_database(stack, browser, _):
     """Not those of the relay itself, nor a moment of which nothing is known."""
     assert not browser.is_shown("#old")
+    browser.await_true(lambda: browser.text(".card .trend strong") not in ("", "–"), "look at the database since the relay began")
     stack.stop_postgres()
     browser.await_shown("#old")
     browser.await_text("#old", "Backlogs and counts are those of")
