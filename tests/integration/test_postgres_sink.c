@@ -318,7 +318,7 @@ Test(postgres_sink, is_cancelled_by_the_server_after_the_timeout)
 
         rig_init(&rig, 2);
         database_exec(rig.admin, "SELECT pg_advisory_lock(1)");
-        rig.config.timeout_ms = 50;
+        rig.config.timeout_ms = 2000; /* also of what prepares the call */
         rig.events[0].topic = "wait";
         rig_open_for(&rig, 1);
         rig_deliver_all(&rig, 1);
