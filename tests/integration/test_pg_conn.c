@@ -166,7 +166,9 @@ static void ask_length_of_large(struct rig *rig)
  * loop, which has not told the kernel yet what we wait for, must not do it now. */
 static void send_and_find_out(struct rig *rig)
 {
-        kill(pg_conn_backend_pid(rig->conn), SIGSTOP);
+        struct process backend = {.pid = pg_conn_backend_pid(rig->conn)};
+
+        process_signal(&backend, SIGSTOP);
         ask_length_of_large(rig);
         end_backend(rig, SIGTERM);
         for (int i = 0; i < 3; i++)

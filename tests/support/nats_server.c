@@ -4,7 +4,6 @@
 #include "base/alloc.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <netinet/in.h>
 #include <openssl/evp.h>
 #include <signal.h>
@@ -229,33 +228,9 @@ void nats_server_reload(struct nats_server *server, const char *config)
         free(path);
 }
 
-/* All threads, of which kill(2) stops one after the other. */
-static bool is_stopped(void *context)
-{
-        const struct nats_server *server = context;
-        char *folder = xasprintf("/proc/%d/task", (int)server->process.pid);
-        DIR *tasks = opendir(folder);
-        struct dirent *task;
-        bool are_stopped = tasks != NULL;
-
-        while (are_stopped && (task = readdir(tasks)) != NULL) {
-                char *path = xasprintf("%s/%s/stat", folder, task->d_name);
-                char *text = task->d_name[0] != '.' ? read_file(path) : xstrdup(") T");
-                const char *state = strrchr(text, ')');
-
-                are_stopped = state == NULL || state[2] == 'T';
-                free(text);
-                free(path);
-        }
-        closedir(tasks);
-        free(folder);
-        return are_stopped;
-}
-
 void nats_server_pause(struct nats_server *server)
 {
         process_signal(&server->process, SIGSTOP);
-        wait_until(is_stopped, server, 10000, "nats-server does not stop");
 }
 
 void nats_server_resume(struct nats_server *server)

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -190,10 +191,37 @@ bool process_is_running(struct process *process)
                state.si_pid == 0;
 }
 
+/* All threads, of which kill(2) stops one after the other. */
+static bool stands_still(void *process_)
+{
+        const struct process *process = process_;
+        char *folder = xasprintf("/proc/%d/task", (int)process->pid);
+        DIR *tasks = opendir(folder);
+        struct dirent *task;
+        bool is_still = true;
+
+        while (is_still && tasks != NULL && (task = readdir(tasks)) != NULL) {
+                char *path = xasprintf("%s/%s/stat", folder, task->d_name);
+                char *text = task->d_name[0] != '.' ? read_file(path) : xstrdup(") T");
+                const char *state = strrchr(text, ')');
+
+                is_still = state == NULL || state[2] == 'T';
+                free(text);
+                free(path);
+        }
+        if (tasks != NULL)
+                closedir(tasks);
+        free(folder);
+        return is_still;
+}
+
 void process_signal(struct process *process, int signal)
 {
-        if (process->pid != 0)
-                kill(process->pid, signal);
+        if (process->pid == 0)
+                return;
+        kill(process->pid, signal);
+        if (signal == SIGSTOP)
+                wait_until(stands_still, process, 30000, "a process stands still");
 }
 
 int process_wait(struct process *process, int64_t deadline_ms)

@@ -24,6 +24,8 @@ void process_start(
     struct process *process, const char *const *argv, const char *output_path, bool unprivileged);
 
 bool process_is_running(struct process *process);
+
+/* After SIGSTOP, waits until all its threads stand still. */
 void process_signal(struct process *process, int signal);
 
 /* Waits for the end, at most deadline_ms (then aborts the test). The exit code, or 128 + signal. */
