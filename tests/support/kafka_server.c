@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define CLUSTER_ID "MkU3OEVBNTcwNTJENDM2Qg"
-enum { START_MS = 120000 /* a machine with little to spare */, ASK_MS = 5000 };
+enum { START_MS = 240000 /* a machine with little to spare */, ASK_MS = 5000 };
 
 const char *kafka_server_version(void)
 {

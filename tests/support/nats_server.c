@@ -154,7 +154,7 @@ static void start(struct nats_server *server)
 void nats_server_restart(struct nats_server *server)
 {
         start(server);
-        wait_until(answers, server, 30000, "nats-server does not answer");
+        wait_until(answers, server, 120000, "nats-server does not answer");
 }
 
 static char *make_config(const struct nats_server *server, const char *more)
@@ -283,7 +283,7 @@ void nats_cluster_start(struct nats_server nodes[NATS_CLUSTER_NODES], const char
                 start(&nodes[i]);
                 free(more);
         }
-        wait_until(has_leader, nodes, 60000, "the cluster has no leader");
+        wait_until(has_leader, nodes, 120000, "the cluster has no leader");
 }
 
 void nats_server_make_stream(

@@ -160,7 +160,7 @@ static bool accepts_or_ended(void *context)
 /* False if the postmaster ended instead, as it does when another process took the port. */
 static bool wait_until_it_accepts(struct postgres *postgres)
 {
-        wait_until(accepts_or_ended, postgres, 60000, "PostgreSQL accepts connections");
+        wait_until(accepts_or_ended, postgres, 120000, "PostgreSQL accepts connections");
         if (process_is_running(&postgres->postmaster))
                 return true;
         process_wait(&postgres->postmaster, 1000);

@@ -19,7 +19,7 @@
 
 #define COOKIE "pgcouriertest"
 
-enum { START_MS = 120000 };
+enum { START_MS = 240000 };
 
 static void run(const char *const *argv)
 {

@@ -64,7 +64,7 @@ void redis_server_restart(struct redis_server *server)
                 argv[n++] = *option;
         }
         process_start(&server->process, argv, log_path, true);
-        wait_until(answers, server, 30000, "redis-server does not answer");
+        wait_until(answers, server, 120000, "redis-server does not answer");
 }
 
 void redis_server_start(struct redis_server *server, const char *const *options)

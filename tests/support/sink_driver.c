@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEADLINE_MS = 30 * 1000, PULSE_MS = 2 };
+enum { DEADLINE_MS = 120 * 1000, PULSE_MS = 2 };
 
 static void on_deadline(uv_timer_t *timer)
 {
