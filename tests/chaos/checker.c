@@ -103,7 +103,8 @@ static void judge_order(struct judge *judge, const struct chaos_arrival *arrival
                 fault(judge, &judge->verdict->n_misordered, number, "came after a later one");
 }
 
-/* Delayed ones and those behind others of their key wait for more than to be found. */
+/* Delayed ones and those behind others of their key wait for more than to be found; so may all, where
+ * they came one soon after the other until the calm was over. */
 static void judge_time(struct judge *judge, const struct chaos_arrival *arrival)
 {
         const struct chaos_history *history = judge->history;
@@ -115,7 +116,8 @@ static void judge_time(struct judge *judge, const struct chaos_arrival *arrival)
                 return;
         judge->verdict->n_timed++;
         if (arrival->at_us <= event->committed_us + CHAOS_SOON_US ||
-            arrival->at_us <= judge->last_us + CHAOS_SOON_US)
+            arrival->at_us <= judge->last_us + CHAOS_SOON_US ||
+            judge->last_us + CHAOS_SOON_US > history->calm_until_us)
                 return;
         snprintf(words, sizeof words, "came %.3f s after its commit, and nothing before it",
             (double)(arrival->at_us - event->committed_us) / 1e6);

@@ -395,3 +395,24 @@ Test(chaos_checker, finds_events_that_came_late_in_the_calm)
         verdict = chaos_judge(&history);
         cr_expect(chaos_is_clean(&verdict), "it was not calm yet");
 }
+
+Test(chaos_checker, lets_events_wait_that_were_in_line_until_the_calm_was_over)
+{
+        static const struct chaos_event in_the_calm[] = {
+            {.fate = PUBLISHED, .sinks = 1, .committed_us = 8000000},
+            {.fate = PUBLISHED, .sinks = 1, .committed_us = 8000000},
+        };
+        struct chaos_arrival arrivals[] = {AT(0, 10000001 - CHAOS_SOON_US), AT(1, 20000000)};
+        struct chaos_history history = {.events = in_the_calm,
+            .n_events = 2,
+            .arrivals = arrivals,
+            .n_arrivals = 2,
+            .calm_from_us = 1000000,
+            .calm_until_us = 10000000};
+        struct chaos_verdict verdict = chaos_judge(&history);
+
+        cr_expect_eq(verdict.n_late, 0, "then something else may have held it up");
+        arrivals[0].at_us--;
+        verdict = chaos_judge(&history);
+        cr_expect_eq(verdict.n_late, 1, "none had come for long");
+}
