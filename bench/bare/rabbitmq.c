@@ -4,9 +4,15 @@
  */
 #include "bare.h"
 
+#if __has_include(<rabbitmq-c/amqp.h>) /* since 0.12 */
+#include <rabbitmq-c/amqp.h>
+#include <rabbitmq-c/framing.h>
+#include <rabbitmq-c/tcp_socket.h>
+#else
 #include <amqp.h>
 #include <amqp_framing.h>
 #include <amqp_tcp_socket.h>
+#endif
 #include <endian.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -314,36 +314,25 @@ static void pop_expected(struct pg_conn *conn)
 static bool take_result(struct pg_conn *conn, PGresult *result)
 {
         struct expected *first = list_owner(conn->expected.next, struct expected, link);
+        ExecStatusType status = PQresultStatus(result);
         struct expected ended;
 
         if (keep(conn, first, result))
                 return is_open(conn);
-        switch (PQresultStatus(result)) {
-        case PGRES_COMMAND_OK:
-        case PGRES_TUPLES_OK:
+        if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK) {
                 if (first->on_result != NULL)
                         first->on_result(first->owner, result);
                 else
                         PQclear(result);
                 return is_open(conn);
-        case PGRES_PIPELINE_SYNC:
+        }
+        if (status == PGRES_PIPELINE_SYNC) {
                 assert(first->is_sync);
                 ended = *first;
                 pop_expected(conn);
                 tell_kept(conn, &ended);
-                break;
-        case PGRES_EMPTY_QUERY:
-        case PGRES_COPY_OUT:
-        case PGRES_COPY_IN:
-        case PGRES_COPY_BOTH:
-        case PGRES_BAD_RESPONSE:
-        case PGRES_NONFATAL_ERROR:
-        case PGRES_FATAL_ERROR:
-        case PGRES_SINGLE_TUPLE:
-        case PGRES_PIPELINE_ABORTED:
+        } else
                 fail_with_result(conn, result);
-                break;
-        }
         PQclear(result);
         return is_open(conn);
 }

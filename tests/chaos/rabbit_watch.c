@@ -3,8 +3,13 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 
+#if __has_include(<rabbitmq-c/amqp.h>) /* since 0.12 */
+#include <rabbitmq-c/amqp.h>
+#include <rabbitmq-c/tcp_socket.h>
+#else
 #include <amqp.h>
 #include <amqp_tcp_socket.h>
+#endif
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>

@@ -24,7 +24,7 @@ static void say(struct redis_handshake *handshake, struct bytes *out, enum step 
     const char **words)
 {
         char *command = NULL;
-        int length = redisFormatCommandArgv(&command, n_words, words, NULL);
+        int length = (int)redisFormatCommandArgv(&command, n_words, words, NULL);
 
         if (length < 0)
                 out_of_memory();
