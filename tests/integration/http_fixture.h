@@ -56,6 +56,26 @@ static inline void http_fixture_open(struct http_fixture *fixture)
             &fixture->driver, &http_sink_ops, &fixture->config, fixture->concurrency);
 }
 
+struct http_awaited {
+        struct http_receiver *receiver;
+        size_t n_requests;
+};
+
+static inline bool http_has_arrived(void *awaited_)
+{
+        const struct http_awaited *awaited = awaited_;
+
+        return http_receiver_n_requests(awaited->receiver) >= awaited->n_requests;
+}
+
+/* Until the receiver has had so many requests in all. */
+static inline void http_fixture_await(struct http_fixture *fixture, size_t n_requests)
+{
+        struct http_awaited awaited = {fixture->receiver, n_requests};
+
+        sink_driver_run_until(&fixture->driver, http_has_arrived, &awaited, "requests to arrive");
+}
+
 static inline void http_fixture_begin(struct http_fixture *fixture)
 {
         http_fixture_init(fixture);

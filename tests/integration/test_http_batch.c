@@ -162,6 +162,11 @@ static struct http_answer hold_the_second(void *context, const struct http_reque
         return (struct http_answer){.status = number == 1 ? 413 : 200, .is_held = number == 2};
 }
 
+static bool has_the_second(void *n_requests)
+{
+        return __atomic_load_n((unsigned *)n_requests, __ATOMIC_SEQ_CST) >= 2;
+}
+
 HTTP_TEST(http_batch, sends_new_events_after_a_refused_batch_went_one_by_one)
 {
         struct batch_fixture fixture;
@@ -172,8 +177,8 @@ HTTP_TEST(http_batch, sends_new_events_after_a_refused_batch_went_one_by_one)
         http_receiver_decide(fixture.http.receiver, hold_the_second, &n_requests);
         http_fixture_open(&fixture.http);
         start_numbered(&fixture, 4, 5);
-        while (__atomic_load_n(&n_requests, __ATOMIC_SEQ_CST) < 2)
-                uv_run(&fixture.http.driver.loop, UV_RUN_NOWAIT);
+        sink_driver_run_until(
+            &fixture.http.driver, has_the_second, &n_requests, "the second request");
         start_numbered(&fixture, 6, 6);
         http_receiver_release(fixture.http.receiver);
         sink_driver_finish(&fixture.http.driver);
@@ -208,8 +213,7 @@ HTTP_TEST(http_batch, gathers_while_the_receiver_is_busy)
         http_fixture_open(&fixture.http);
         http_receiver_answer(fixture.http.receiver, &(struct http_answer){.is_held = true});
         start_numbered(&fixture, 1, 2);
-        while (http_receiver_n_requests(fixture.http.receiver) == 0)
-                uv_run(&fixture.http.driver.loop, UV_RUN_NOWAIT);
+        http_fixture_await(&fixture.http, 1);
         start_numbered(&fixture, 4, 6);
         for (int turn = 0; turn < 20; turn++)
                 uv_run(&fixture.http.driver.loop, UV_RUN_NOWAIT);
@@ -232,8 +236,7 @@ HTTP_TEST(http_batch, stays_usable_after_a_cancel)
         http_fixture_open(&fixture.http);
         http_receiver_answer(fixture.http.receiver, &(struct http_answer){.is_held = true});
         start_numbered(&fixture, 1, 5); /* two and two on their way, one waits for another */
-        while (http_receiver_n_requests(fixture.http.receiver) < 2)
-                uv_run(&fixture.http.driver.loop, UV_RUN_NOWAIT);
+        http_fixture_await(&fixture.http, 2);
         sink_cancel(fixture.http.driver.sink);
         sink_driver_finish(&fixture.http.driver);
 

@@ -211,13 +211,6 @@ HTTP_TEST(http_kept, posts_before_and_after_a_probe)
 
 enum { MANY = 150 }; /* more than one driver's share */
 
-static bool have_all_arrived(void *context)
-{
-        struct http_fixture *fixture = context;
-
-        return http_receiver_n_requests(fixture->receiver) == fixture->driver.n_started;
-}
-
 HTTP_TEST(http_kept, opens_no_more_connections_than_it_has_requests_at_a_time)
 {
         struct http_fixture fixture;
@@ -230,8 +223,7 @@ HTTP_TEST(http_kept, opens_no_more_connections_than_it_has_requests_at_a_time)
                 http_receiver_answer(fixture.receiver, &(struct http_answer){.is_held = true});
                 for (unsigned i = 0; i < MANY; i++)
                         sink_driver_start(&fixture.driver, &event);
-                sink_driver_run_until(
-                    &fixture.driver, have_all_arrived, &fixture, "requests to arrive");
+                http_fixture_await(&fixture, fixture.driver.n_started);
                 http_receiver_release(fixture.receiver);
                 sink_driver_finish(&fixture.driver);
         }

@@ -117,27 +117,14 @@ HTTP_TEST(http_sink, keeps_its_connection_from_one_event_to_the_next)
         http_fixture_end(&fixture);
 }
 
-struct arrivals {
-        struct http_receiver *receiver;
-        unsigned n;
-};
-
-static bool have_arrived(void *context)
-{
-        const struct arrivals *arrivals = context;
-
-        return http_receiver_n_requests(arrivals->receiver) == arrivals->n;
-}
-
 static void start_and_await_arrival(
     struct http_fixture *fixture, unsigned n, const struct event *event)
 {
-        struct arrivals arrivals = {
-            fixture->receiver, http_receiver_n_requests(fixture->receiver) + n};
+        size_t n_before = http_receiver_n_requests(fixture->receiver);
 
         for (unsigned i = 0; i < n; i++)
                 sink_driver_start(&fixture->driver, event);
-        sink_driver_run_until(&fixture->driver, have_arrived, &arrivals, "requests to arrive");
+        http_fixture_await(fixture, n_before + n);
 }
 
 HTTP_TEST(http_sink, works_on_many_events_side_by_side)

@@ -177,11 +177,6 @@ HTTP_TEST(http_sink_faults, charges_no_attempt_for_connections_that_died_while_i
         http_fixture_end(&fixture);
 }
 
-static bool are_all_held(void *receiver)
-{
-        return http_receiver_n_requests(receiver) == 10;
-}
-
 /* libcurl tries six pooled connections in all before it gives up, we try one. */
 HTTP_TEST(http_sink_faults, tries_a_new_connection_when_only_pooled_ones_were_tried)
 {
@@ -193,7 +188,7 @@ HTTP_TEST(http_sink_faults, tries_a_new_connection_when_only_pooled_ones_were_tr
         http_receiver_answer(fixture.receiver, &(struct http_answer){.is_held = true});
         for (int i = 0; i < 10; i++)
                 sink_driver_start(&fixture.driver, &event);
-        sink_driver_run_until(&fixture.driver, are_all_held, fixture.receiver, "ten connections");
+        http_fixture_await(&fixture, 10);
         http_receiver_release(fixture.receiver);
         sink_driver_finish(&fixture.driver);
 

@@ -260,8 +260,7 @@ HTTP_TEST(http_transport, tunnels_tls_through_the_proxy)
         /* The proxy's own 200 is no answer of the receiver's. */
         http_receiver_answer(fixture.receiver, &(struct http_answer){.is_held = true});
         sink_driver_start(&fixture.driver, &event);
-        while (http_receiver_n_requests(fixture.receiver) < 1)
-                uv_run(&fixture.driver.loop, UV_RUN_NOWAIT);
+        http_fixture_await(&fixture, 1);
         sink_cancel(fixture.driver.sink);
         sink_driver_finish(&fixture.driver);
         expect_outcome(fixture.driver.attempts[0].outcome, OUTCOME_CANCELLED);
