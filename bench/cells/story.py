@@ -4,12 +4,11 @@ fail, and a million attempts that are kept. From the request to the last byte of
 
 import http.client
 import json
-import socket
 import time
 
 from cells.fanout import TENANTS, add_tenants, first_of_each
 from load import empty
-from rig import await_true, figure, memory_mib, progress
+from rig import await_true, figure, free_port, memory_mib, progress
 
 FAILING = 1000
 ATTEMPTS = 1_000_000
@@ -50,17 +49,12 @@ def ask(port, path):
     return (time.monotonic() - began) * 1000, json.loads(body)
 
 
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
-
-
 def run(rig):
     empty(rig)
     rig.sql("TRUNCATE courier.receiver RESTART IDENTITY CASCADE")  # their ids are their lanes: from 1
-    admin, closed = free_port(), free_port()
     with rig.receiver() as receiver:
+        admin = free_port(2)
+        closed = admin + 1
         add_tenants(rig, receiver)
         rig.sql("UPDATE courier.receiver SET url = 'http://127.0.0.1:%s/' WHERE id <= %s", closed, FAILING)
         sink = ("{ name: hooks, topics: ['**'], attempts: all, http: { receivers: table,"

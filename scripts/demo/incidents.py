@@ -10,12 +10,13 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
 
 import psycopg2
+
+from ports import free_ports  # scripts/lib
 
 CONFIG = """\
 postgres: {{ dsn: "host={folder} dbname=shop user=pgcourier" }}
@@ -39,9 +40,7 @@ class Incident:
         self.mood_path = f"{folder}/mood"
         self.admin = f"host={folder} dbname=shop user=postgres"
         self.children = {}
-        with socket.socket() as one:
-            one.bind(("127.0.0.1", 0))
-            self.port = one.getsockname()[1]
+        self.port = free_ports(1)[0]
         with open(f"{folder}/pgcourier.yaml", "w", encoding="utf-8") as file:
             file.write(CONFIG.format(folder=folder, port=self.port))
 

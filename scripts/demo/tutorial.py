@@ -17,6 +17,8 @@ import sys
 import tempfile
 import time
 
+from ports import free_ports  # scripts/lib
+
 BLOCK = re.compile(r"^```(sh|console)\n(.*?)^```$", re.S | re.M)
 COMMAND = re.compile(r"^\$ (.*(?:\n> .*)*)\n?", re.M)
 PATIENCE_S = 30
@@ -100,11 +102,8 @@ class Page:
         self.shell = shell
         self.write = write
         # The page's ports may be taken here.
-        self.ports = {}
-        for port in sorted(set(re.findall(r"\b(?:808\d|5490|6390|8480)\b", self.text))):
-            with socket.socket() as free:
-                free.bind(("127.0.0.1", 0))
-                self.ports[port] = str(free.getsockname()[1])
+        ports = sorted(set(re.findall(r"\b(?:808\d|5490|6390|8480)\b", self.text)))
+        self.ports = dict(zip(ports, map(str, free_ports(len(ports)))))
 
     def here(self, text):
         for port, free in self.ports.items():
@@ -151,7 +150,7 @@ class Page:
 
     def fail(self, command, expected, said):
         print(f"$ {command}\n--- the page shows\n{expected}\n--- it printed\n{said}", flush=True)
-        self.shell.run("tail -n 5 *.log */*.log >&2")
+        print(self.shell.run("tail -n 5 *.log */*.log $WORK/*.log")[0], flush=True)
         sys.exit(1)
 
 

@@ -109,17 +109,7 @@ start_redis() { # start_redis PORT: on redis.sock in the folder, and on that por
   wait_for "answer from Redis" redis-cli -s "$folder/redis.sock" ping
 }
 
-free_ports() { # free_ports N: below those that clients are given
-  /usr/bin/python3 -c '
-import random, socket, sys
-kept = []
-while len(kept) < int(sys.argv[1]):
-    try:
-        kept.append(socket.create_server(("127.0.0.1", random.randrange(10_000, 30_000))))
-    except OSError:
-        continue
-print(*(one.getsockname()[1] for one in kept))' "$1"
-}
+free_ports() { /usr/bin/python3 "$folder/lib/ports.py" "$1"; } # free_ports N
 
 # The brokers. Each listens on a port of 127.0.0.1; FOLDER/BROKER.port and FOLDER/BROKER.pid say which
 # and as what.

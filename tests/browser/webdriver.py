@@ -3,13 +3,17 @@
 import base64
 import json
 import os
+import pathlib
 import shutil
-import socket
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.error
 import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts/lib"))
+from ports import free_ports  # noqa: E402  # pylint: disable=wrong-import-position
 
 # Nothing of it may look at the network; --no-sandbox because root may not have one.
 ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -17,9 +21,7 @@ ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "-
 
 
 def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+    return free_ports(1)[0]
 
 
 class StaleElement(RuntimeError):
