@@ -8,12 +8,21 @@ for unit in pgcourier pgcourier@; do
   # The program need not be installed.
   sed "s|^ExecStart=[^ ]*|ExecStart=\"$PGCOURIER\"|" "$PACKAGE/$unit.service" >"$folder/$unit.service"
 done
-said=$(systemd-analyze verify --man=no "$folder/pgcourier.service" "$folder/pgcourier@eu.service" 2>&1)
-[ -z "$said" ] || { echo "$said"; exit 1; }
+# The system's manager wants /run/systemd, which a user cannot make where systemd does not run.
+manager=--system
+if [ "$(id -u)" != 0 ]; then
+  manager=--user
+  export XDG_RUNTIME_DIR=$folder
+fi
+units=("$folder/pgcourier.service" "$folder/pgcourier@eu.service")
+if ! systemd-analyze "$manager" verify --man=no "${units[@]}" >"$folder/said" 2>&1 || [ -s "$folder/said" ]; then
+  cat "$folder/said"
+  exit 1
+fi
 # Of a template it wants an instance, as a file.
 mv "$folder/pgcourier@.service" "$folder/pgcourier@eu.service"
 for unit in pgcourier pgcourier@eu; do
-  systemd-analyze security --offline=true --threshold=15 "$folder/$unit.service" >"$folder/said" ||
+  systemd-analyze "$manager" security --offline=true --threshold=15 "$folder/$unit.service" >"$folder/said" ||
     { cat "$folder/said"; exit 1; }
 done
 grep -q "run -c /etc/pgcourier/pgcourier.yaml$" "$PACKAGE/pgcourier.service"
