@@ -78,7 +78,9 @@ void relay_slot_start(struct relay_slot *slot, bool may_crash)
                                        : xstrdup("PGCOURIER_NEVER_CRASH=1");
         /* Reports go to files: a relay that is killed has no exit code to tell of them. A
          * library that aborts without a word leaves at least a stack. */
-        asan = xasprintf("ASAN_OPTIONS=handle_abort=1:log_path=%s/sanitizer", slot->folder);
+        asan = xasprintf(
+            "ASAN_OPTIONS=detect_stack_use_after_return=1:handle_abort=1:log_path=%s/sanitizer",
+            slot->folder);
         ubsan = xasprintf("UBSAN_OPTIONS=log_path=%s/sanitizer:print_stacktrace=1", slot->folder);
         process_start(&slot->process,
             (const char *[]){"env", crash, asan, ubsan, getenv("PGCOURIER"), "run", "-c",

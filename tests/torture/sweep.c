@@ -123,8 +123,9 @@ void torture_start(struct process *process, const char *const *argv, const char 
     const char *list_path, const char *setting)
 {
         const char *interpose = getenv("PGCOURIER_INTERPOSE");
-        char *sanitizer =
-            xasprintf("verify_asan_link_order=0:handle_abort=1:exitcode=%d", TORTURE_REPORTED);
+        char *sanitizer = xasprintf(
+            "detect_stack_use_after_return=1:verify_asan_link_order=0:handle_abort=1:exitcode=%d",
+            TORTURE_REPORTED);
 
         if (argv[0] == NULL || interpose == NULL)
                 test_abort("PGCOURIER and PGCOURIER_INTERPOSE are not set: run this with ctest");

@@ -60,6 +60,7 @@ static void enter(struct redis_connection *connection, enum redis_connection_sta
                 timer_disarm(connection->silence);
                 if (connection->is_left != NULL)
                         *connection->is_left = true;
+                connection->is_left = NULL;
                 byte_stream_destroy(connection->stream);
                 connection->stream = NULL;
                 if (connection->reader != NULL)
