@@ -2,10 +2,10 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/error.h"
-#include "http_certificate.h"
 #include "loop/byte_stream.h"
 #include "loop/connector.h"
 #include "loop/tls_session.h"
+#include "support/certificate.h"
 #include "support/smtp_receiver.h"
 
 #include <arpa/inet.h>

@@ -1,7 +1,7 @@
 /* `pgcourier doctor`: each ill is found, named and remedied. */
 #include "base/alloc.h"
 #include "failures_rig.h"
-#include "http_certificate.h"
+#include "support/certificate.h"
 #include "support/http_receiver.h"
 
 #include <stdio.h>

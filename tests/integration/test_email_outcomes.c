@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "config/config.h"
 #include "sinks/registry.h"
+#include "support/certificate.h"
 #include "support/sink_driver.h"
 #include "support/smtp_receiver.h"
 
@@ -192,47 +193,30 @@ Test(email_outcomes, judges_a_login)
         expect_of(OPTIONS("--auth", "mailer:s3cret"), OUTCOME_SINK_DOWN, PAUSED, "(MAIL): 530");
 }
 
-static char *make_certificate(char **out_key)
-{
-        char *folder = temp_folder();
-        char *certificate = xasprintf("%s/cert", folder);
-
-        *out_key = xasprintf("%s/key", folder);
-        cr_assert_eq(
-            process_run((const char *[]){"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
-                            "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj",
-                            "/CN=receiver", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout",
-                            *out_key, "-out", certificate, NULL},
-                NULL, true),
-            0);
-        free(folder);
-        return certificate;
-}
-
 Test(email_outcomes, judges_tls)
 {
-        char *key;
-        char *certificate = make_certificate(&key);
+        struct certificate certificate;
 
+        certificate_make(&certificate, "IP:127.0.0.1");
         config.tls = TLS_REQUIRED;
-        config.ca_file = certificate;
+        config.ca_file = certificate.path;
         expect_of(NULL, OUTCOME_SINK_DOWN, PAUSED, "STARTTLS");
-        expect_of(
-            OPTIONS("--tls-cert", certificate, "--tls-key", key, "--starttls", "454 4.7.0 not now"),
+        expect_of(OPTIONS("--tls-cert", certificate.path, "--tls-key", certificate.key_path,
+                      "--starttls", "454 4.7.0 not now"),
             OUTCOME_SINK_DOWN, 0, "STARTTLS: 454");
-        expect_of(
-            OPTIONS("--tls-cert", certificate, "--tls-key", key, "--starttls", "502 5.5.1 no"),
+        expect_of(OPTIONS("--tls-cert", certificate.path, "--tls-key", certificate.key_path,
+                      "--starttls", "502 5.5.1 no"),
             OUTCOME_SINK_DOWN, PAUSED, "STARTTLS: 502");
-        expect_of(OPTIONS("--tls-cert", certificate, "--tls-key", key), OUTCOME_DELIVERED, 0, "");
+        expect_of(OPTIONS("--tls-cert", certificate.path, "--tls-key", certificate.key_path),
+            OUTCOME_DELIVERED, 0, "");
         /* It is not authenticated: an attacker may be in between, and may go away. */
         config.ca_file = NULL;
-        expect_of(OPTIONS("--tls-cert", certificate, "--tls-key", key), OUTCOME_SINK_DOWN, 0,
-            "certificate");
+        expect_of(OPTIONS("--tls-cert", certificate.path, "--tls-key", certificate.key_path),
+            OUTCOME_SINK_DOWN, 0, "certificate");
         config.ca_file = (char[]){"/nonexistent/ca.pem"};
-        expect_of(OPTIONS("--tls-cert", certificate, "--tls-key", key), OUTCOME_SINK_DOWN, PAUSED,
-            "/nonexistent/ca.pem");
-        free(key);
-        free(certificate);
+        expect_of(OPTIONS("--tls-cert", certificate.path, "--tls-key", certificate.key_path),
+            OUTCOME_SINK_DOWN, PAUSED, "/nonexistent/ca.pem");
+        free(certificate.folder);
 }
 
 Test(email_outcomes, is_down_while_no_server_listens)

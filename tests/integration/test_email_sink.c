@@ -5,6 +5,7 @@
 #include "config/config.h"
 #include "sinks/registry.h"
 #include "sinks/sink_contract.h"
+#include "support/certificate.h"
 #include "support/sink_driver.h"
 #include "support/smtp_receiver.h"
 
@@ -342,64 +343,35 @@ Test(email_sink, sends_nothing_where_required_tls_is_not_offered)
         cr_assert_eq(smtp_receiver_count_commands(&receiver, "MAIL"), 0);
 }
 
-struct certificate {
-        char *cert;
-        char *key;
-};
-
-/* Its own authority, for `name` such as "IP:127.0.0.1"; readable by the server's user. */
-static struct certificate make_certificate_for(const char *name)
-{
-        char *alt_name = xasprintf("subjectAltName=%s", name);
-        char *folder = temp_folder();
-        struct certificate made = {xasprintf("%s/cert", folder), xasprintf("%s/key", folder)};
-        const char *argv[] = {"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
-            "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=receiver",
-            "-addext", alt_name, "-keyout", made.key, "-out", made.cert, NULL};
-
-        cr_assert_eq(process_run(argv, NULL, true), 0);
-        free(alt_name);
-        free(folder);
-        return made;
-}
-
-static struct certificate make_certificate(void)
-{
-        return make_certificate_for("IP:127.0.0.1");
-}
-
-static void free_certificate(struct certificate *made)
-{
-        free(made->cert);
-        free(made->key);
-}
-
 Test(email_sink, logs_in_within_starttls_under_its_own_authority)
 {
-        struct certificate made = make_certificate();
+        struct certificate made;
 
+        certificate_make(&made, "IP:127.0.0.1");
         config.tls = TLS_REQUIRED;
-        config.ca_file = made.cert;
+        config.ca_file = made.path;
         config.user = (char[]){"mailer"};
         config.password = (char[]){"s3cret-w0rd"};
-        start((const char *[]){"--auth", "mailer:s3cret-w0rd", "--tls-cert", made.cert, "--tls-key",
-            made.key, "--require-starttls", NULL});
+        start((const char *[]){"--auth", "mailer:s3cret-w0rd", "--tls-cert", made.path, "--tls-key",
+            made.key_path, "--require-starttls", NULL});
         assert_delivered(sink_driver_probe(&driver));
         assert_delivered(deliver(SIMPLE_MAIL("a@b.c")));
         assert_delivered(deliver(SIMPLE_MAIL("a@b.c")));
 
         cr_assert_eq(smtp_receiver_count_commands(&receiver, "MAIL"), 2);
-        free_certificate(&made);
+        free(made.folder);
 }
 
 Test(email_sink, refuses_a_server_whose_authority_it_does_not_know)
 {
-        struct certificate made = make_certificate();
-        struct certificate other = make_certificate();
+        struct certificate made;
+        struct certificate other;
 
+        certificate_make(&made, "IP:127.0.0.1");
+        certificate_make(&other, "IP:127.0.0.1");
         config.tls = TLS_REQUIRED;
-        config.ca_file = other.cert;
-        start((const char *[]){"--tls-cert", made.cert, "--tls-key", made.key, NULL});
+        config.ca_file = other.path;
+        start((const char *[]){"--tls-cert", made.path, "--tls-key", made.key_path, NULL});
         assert_outcome(deliver(SIMPLE_MAIL("a@b.c")), OUTCOME_SINK_DOWN, "certificate");
         sink_driver_deinit(&driver);
         config.ca_file = NULL;
@@ -407,37 +379,39 @@ Test(email_sink, refuses_a_server_whose_authority_it_does_not_know)
         assert_outcome(deliver(SIMPLE_MAIL("a@b.c")), OUTCOME_SINK_DOWN, "certificate");
 
         cr_assert_eq(smtp_receiver_count_commands(&receiver, "MAIL"), 0);
-        free_certificate(&made);
-        free_certificate(&other);
+        free(made.folder);
+        free(other.folder);
 }
 
 Test(email_sink, refuses_a_server_whose_certificate_names_another)
 {
-        struct certificate made = make_certificate_for("DNS:mail.example.org");
+        struct certificate made;
 
+        certificate_make(&made, "DNS:mail.example.org");
         config.tls = TLS_REQUIRED;
-        config.ca_file = made.cert;
-        start((const char *[]){"--tls-cert", made.cert, "--tls-key", made.key, NULL});
+        config.ca_file = made.path;
+        start((const char *[]){"--tls-cert", made.path, "--tls-key", made.key_path, NULL});
         assert_outcome(deliver(SIMPLE_MAIL("a@b.c")), OUTCOME_SINK_DOWN, "certificate");
 
         cr_assert_eq(smtp_receiver_count_commands(&receiver, "MAIL"), 0);
-        free_certificate(&made);
+        free(made.folder);
 }
 
 Test(email_sink, speaks_tls_from_the_start_with_smtps)
 {
-        struct certificate made = make_certificate();
+        struct certificate made;
 
+        certificate_make(&made, "IP:127.0.0.1");
         free(config.url);
         config.url = xasprintf("smtps://127.0.0.1:%u", receiver.port);
-        config.ca_file = made.cert;
+        config.ca_file = made.path;
         start((const char *[]){
-            "--implicit-tls", "--tls-cert", made.cert, "--tls-key", made.key, NULL});
+            "--implicit-tls", "--tls-cert", made.path, "--tls-key", made.key_path, NULL});
         assert_delivered(deliver(SIMPLE_MAIL("a@b.c")));
         assert_delivered(deliver(SIMPLE_MAIL("a@b.c")));
 
         cr_assert_eq(smtp_receiver_count_commands(&receiver, "EHLO"), 1);
-        free_certificate(&made);
+        free(made.folder);
 }
 
 Test(email_sink, puts_no_injected_line_on_the_wire)

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "config/config.h"
 #include "sinks/registry.h"
+#include "support/certificate.h"
 #include "support/sink_driver.h"
 #include "support/smtp_receiver.h"
 
@@ -374,39 +375,6 @@ Test(email_transport, greets_with_the_configured_name)
         cr_expect_eq(smtp_receiver_count_commands(&first, "EHLO courier.example.org"), 1);
 }
 
-struct certificate {
-        char *cert;
-        char *key;
-};
-
-/* Its own authority, for `name` such as "IP:127.0.0.1"; readable by the servers' user. Valid for so
- * many days, until yesterday with "-1". */
-static struct certificate make_certificate(const char *name, const char *days)
-{
-        char *alt_name = xasprintf("subjectAltName=%s", name);
-        char *folder = temp_folder();
-        struct certificate made = {xasprintf("%s/cert", folder), xasprintf("%s/key", folder)};
-        char *request = xasprintf("%s/request", folder);
-        const char *ask[] = {"openssl", "req", "-new", "-newkey", "ec", "-pkeyopt",
-            "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=receiver", "-addext", alt_name,
-            "-keyout", made.key, "-out", request, NULL};
-        const char *sign[] = {"openssl", "x509", "-req", "-in", request, "-signkey", made.key,
-            "-copy_extensions", "copy", "-days", days, "-out", made.cert, NULL};
-
-        cr_assert_eq(process_run(ask, NULL, true), 0);
-        cr_assert_eq(process_run(sign, NULL, true), 0);
-        free(request);
-        free(alt_name);
-        free(folder);
-        return made;
-}
-
-static void free_certificate(struct certificate *made)
-{
-        free(made->cert);
-        free(made->key);
-}
-
 /* The first wants a login, but cannot be trusted as it stands. */
 static void expect_passed_over(const char *const *options)
 {
@@ -421,80 +389,90 @@ static void expect_passed_over(const char *const *options)
 
 Test(email_transport, tells_an_untrusted_relay_neither_password_nor_mail)
 {
-        struct certificate good = make_certificate("IP:127.0.0.1", "2");
-        struct certificate stranger = make_certificate("IP:127.0.0.1", "2");
-        struct certificate misnamed = make_certificate("DNS:mail.example.org", "2");
-        struct certificate expired = make_certificate("IP:127.0.0.1", "-1");
-        char *both = xasprintf("%s.both", good.cert);
+        struct certificate good;
+        struct certificate stranger;
+        struct certificate misnamed;
+        struct certificate expired;
+        char *both;
 
+        certificate_make(&good, "IP:127.0.0.1");
+        certificate_make(&stranger, "IP:127.0.0.1");
+        certificate_make(&misnamed, "DNS:mail.example.org");
+        certificate_make_for(&expired, "IP:127.0.0.1", "-1");
+        both = xasprintf("%s.both", good.path);
         /* Only the stranger's authority is not among the trusted ones. */
         cr_assert_eq(process_run((const char *[]){"sh", "-c", "cat \"$1\" \"$2\" \"$3\" >\"$4\"",
-                                     "sh", good.cert, misnamed.cert, expired.cert, both, NULL},
+                                     "sh", good.path, misnamed.path, expired.path, both, NULL},
                          NULL, true),
             0);
         config.tls = TLS_REQUIRED;
         config.ca_file = both;
         relays[0].user = (char[]){"mailer"};
         relays[0].password = (char[]){"s3cret-w0rd"};
-        smtp_receiver_start(&second, OPTIONS("--tls-cert", good.cert, "--tls-key", good.key));
+        smtp_receiver_start(&second, OPTIONS("--tls-cert", good.path, "--tls-key", good.key_path));
 
         expect_passed_over(OPTIONS("--auth", "mailer:s3cret-w0rd", "--auth-without-tls"));
-        expect_passed_over(OPTIONS("--tls-cert", stranger.cert, "--tls-key", stranger.key, "--auth",
-            "mailer:s3cret-w0rd", "--auth-without-tls"));
-        expect_passed_over(OPTIONS("--tls-cert", misnamed.cert, "--tls-key", misnamed.key, "--auth",
-            "mailer:s3cret-w0rd", "--auth-without-tls"));
-        expect_passed_over(OPTIONS("--tls-cert", expired.cert, "--tls-key", expired.key, "--auth",
-            "mailer:s3cret-w0rd", "--auth-without-tls"));
-        expect_passed_over(OPTIONS("--tls-cert", good.cert, "--tls-key", good.key, "--starttls",
-            "454 4.7.0 no TLS today", "--auth", "mailer:s3cret-w0rd", "--auth-without-tls"));
+        expect_passed_over(OPTIONS("--tls-cert", stranger.path, "--tls-key", stranger.key_path,
+            "--auth", "mailer:s3cret-w0rd", "--auth-without-tls"));
+        expect_passed_over(OPTIONS("--tls-cert", misnamed.path, "--tls-key", misnamed.key_path,
+            "--auth", "mailer:s3cret-w0rd", "--auth-without-tls"));
+        expect_passed_over(OPTIONS("--tls-cert", expired.path, "--tls-key", expired.key_path,
+            "--auth", "mailer:s3cret-w0rd", "--auth-without-tls"));
+        expect_passed_over(
+            OPTIONS("--tls-cert", good.path, "--tls-key", good.key_path, "--starttls",
+                "454 4.7.0 no TLS today", "--auth", "mailer:s3cret-w0rd", "--auth-without-tls"));
         free(relays[0].url);
         relays[0].url = xasprintf("smtps://127.0.0.1:%u", first.port);
-        expect_passed_over(OPTIONS("--implicit-tls", "--tls-cert", stranger.cert, "--tls-key",
-            stranger.key, "--auth", "mailer:s3cret-w0rd"));
-        expect_passed_over(OPTIONS("--implicit-tls", "--tls-cert", misnamed.cert, "--tls-key",
-            misnamed.key, "--auth", "mailer:s3cret-w0rd"));
+        expect_passed_over(OPTIONS("--implicit-tls", "--tls-cert", stranger.path, "--tls-key",
+            stranger.key_path, "--auth", "mailer:s3cret-w0rd"));
+        expect_passed_over(OPTIONS("--implicit-tls", "--tls-cert", misnamed.path, "--tls-key",
+            misnamed.key_path, "--auth", "mailer:s3cret-w0rd"));
 
         cr_expect_eq(count(&second), 7);
         cr_expect_eq(smtp_receiver_count_commands(&second, "AUTH"), 0, "that login is not for it");
         open_sink();
         free(both);
-        free_certificate(&good);
-        free_certificate(&stranger);
-        free_certificate(&misnamed);
-        free_certificate(&expired);
+        free(good.folder);
+        free(stranger.folder);
+        free(misnamed.folder);
+        free(expired.folder);
 }
 
 Test(email_transport, logs_in_by_the_method_that_is_offered)
 {
-        struct certificate made = make_certificate("IP:127.0.0.1", "2");
+        struct certificate made;
 
-        config.ca_file = made.cert;
+        certificate_make(&made, "IP:127.0.0.1");
+        config.ca_file = made.path;
         relays[0].user = (char[]){"mailer"};
         relays[0].password = (char[]){"s3cret-w0rd"};
-        smtp_receiver_start(&first, OPTIONS("--auth", "mailer:s3cret-w0rd", "--auth-not-by",
-                                        "PLAIN", "--tls-cert", made.cert, "--tls-key", made.key));
+        smtp_receiver_start(
+            &first, OPTIONS("--auth", "mailer:s3cret-w0rd", "--auth-not-by", "PLAIN", "--tls-cert",
+                        made.path, "--tls-key", made.key_path));
         open_sink();
         expect(deliver_to("a@b.example"), OUTCOME_DELIVERED, "");
         cr_expect_eq(smtp_receiver_count_commands(&first, "AUTH LOGIN"), 1);
-        free_certificate(&made);
+        free(made.folder);
 }
 
 Test(email_transport, shows_its_certificate_to_a_server_that_asks)
 {
-        struct certificate server = make_certificate("IP:127.0.0.1", "2");
-        struct certificate ours = make_certificate("DNS:courier.example.org", "2");
+        struct certificate server;
+        struct certificate ours;
 
-        config.ca_file = server.cert;
+        certificate_make(&server, "IP:127.0.0.1");
+        certificate_make(&ours, "DNS:courier.example.org");
+        config.ca_file = server.path;
         config.n_relays = 1;
-        smtp_receiver_start(&first,
-            OPTIONS("--tls-cert", server.cert, "--tls-key", server.key, "--client-ca", ours.cert));
+        smtp_receiver_start(&first, OPTIONS("--tls-cert", server.path, "--tls-key", server.key_path,
+                                        "--client-ca", ours.path));
         open_sink();
         expect(deliver_to("a@b.example"), OUTCOME_SINK_DOWN, "");
         sink_driver_deinit(&driver);
-        config.cert_file = ours.cert;
-        config.key_file = ours.key;
+        config.cert_file = ours.path;
+        config.key_file = ours.key_path;
         open_sink();
         expect(deliver_to("a@b.example"), OUTCOME_DELIVERED, "");
-        free_certificate(&server);
-        free_certificate(&ours);
+        free(server.folder);
+        free(ours.folder);
 }

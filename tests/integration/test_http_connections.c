@@ -2,13 +2,14 @@
  * One connection after the other, seen from the peer's side: when it is used again, when it must
  * not be, and what is said on it.
  */
-#include "http_certificate.h"
 #include "http_peer.h"
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "sinks/http/http_target.h"
 #include "sinks/sink_contract.h"
+#include "support/certificate.h"
+#include "support/process.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,7 @@
 /* Certificates: who is trusted, and for which name. */
-#include "http_certificate.h"
 #include "http_fixture.h"
+
+#include "support/certificate.h"
 
 #include <stdlib.h>
 

@@ -1,10 +1,11 @@
 /* What lies between us and a receiver: HTTP/2 (nghttpd), proxies (tinyproxy), certificates of
  * ours. */
-#include "http_certificate.h"
 #include "http_fixture.h"
 
 #include "base/alloc.h"
 #include "sinks/sink_contract.h"
+#include "support/certificate.h"
+#include "support/process.h"
 
 #include <stdlib.h>
 

@@ -1,10 +1,10 @@
 /* The nats sink: all ways to log in, each right and wrong, and TLS. */
-#include "http_certificate.h"
 #include "nats_keys.h"
 #include "nats_rig.h"
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "support/certificate.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -5,6 +5,7 @@
  * is not one of those that are known to.
  */
 #include "pg/blocking_conn.h"
+#include "support/certificate.h"
 #include "support/postgres.h"
 #include "support/program.h"
 
@@ -21,31 +22,6 @@ struct secured {
         char authority[128];
         char *loaded_at; /* the server's settings, before they are loaded again */
 };
-
-static void run_openssl(const char *const *argv)
-{
-        if (process_run(argv, NULL, true) != 0)
-                test_abort("openssl %s fails", argv[1]);
-}
-
-/* The server's files are its own: they are made as its user. */
-static void make_certificate(const struct secured *secured, const char *names, const char *days)
-{
-        char request[160];
-        char cert[160];
-        char key[160];
-        char extension[96];
-
-        snprintf(request, sizeof request, "%s/request.pem", secured->folder);
-        snprintf(cert, sizeof cert, "%s/cert.pem", secured->folder);
-        snprintf(key, sizeof key, "%s/key.pem", secured->folder);
-        snprintf(extension, sizeof extension, "subjectAltName=%s", names);
-        run_openssl((const char *const[]){"openssl", "req", "-new", "-newkey", "ec", "-pkeyopt",
-            "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=pgcourier test", "-addext",
-            extension, "-keyout", key, "-out", request, NULL});
-        run_openssl((const char *const[]){"openssl", "x509", "-req", "-in", request, "-signkey",
-            key, "-copy_extensions", "copy", "-days", days, "-out", cert, NULL});
-}
 
 static char *new_session_says(const struct secured *secured, const char *sql)
 {
@@ -71,7 +47,9 @@ static bool has_reloaded(void *context)
 /* A session that begins after this is served with the files as they are now. */
 static void serve(struct secured *secured, const char *names, const char *days)
 {
-        make_certificate(secured, names, days);
+        struct certificate certificate;
+
+        certificate_make_in(&certificate, secured->folder, names, days);
         secured->loaded_at = new_session_says(secured, "SELECT pg_conf_load_time()");
         free(new_session_says(secured, "SELECT pg_reload_conf()"));
         wait_until(has_reloaded, secured, 20000, "PostgreSQL does not read its certificate");

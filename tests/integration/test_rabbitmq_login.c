@@ -1,7 +1,7 @@
 /* Who the rabbitmq sink logs in as, what a refusal says, and what it keeps to itself. */
 #include "rabbitmq_rig.h"
 
-#include "http_certificate.h"
+#include "support/certificate.h"
 
 #include <stdio.h>
 #include <stdlib.h>

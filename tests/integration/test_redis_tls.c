@@ -2,6 +2,7 @@
 #include "redis_rig.h"
 
 #include "base/error.h"
+#include "support/certificate.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -12,36 +13,10 @@
 struct secured {
         struct redis_server server;
         struct rig rig;
-        char *folder;
-        char cert[128];
-        char key[128];
-        char request[128];
+        struct certificate certificate;
         char port[8];
         const char *options[16];
 };
-
-static void run(const char *const *argv)
-{
-        if (process_run(argv, NULL, false) != 0)
-                test_abort("%s %s fails", argv[0], argv[1]);
-}
-
-static void make_certificate(struct secured *secured, const char *names, const char *days)
-{
-        char text[160];
-
-        secured->folder = temp_folder();
-        snprintf(secured->cert, sizeof secured->cert, "%s/cert.pem", secured->folder);
-        snprintf(secured->key, sizeof secured->key, "%s/key.pem", secured->folder);
-        snprintf(secured->request, sizeof secured->request, "%s/request.pem", secured->folder);
-        snprintf(text, sizeof text, "subjectAltName=%s", names);
-        run((const char *const[]){"openssl", "req", "-new", "-newkey", "ec", "-pkeyopt",
-            "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=pgcourier test", "-addext", text,
-            "-keyout", secured->key, "-out", secured->request, NULL});
-        run((const char *const[]){"openssl", "x509", "-req", "-in", secured->request, "-signkey",
-            secured->key, "-copy_extensions", "copy", "-days", days, "-out", secured->cert, NULL});
-        run((const char *const[]){"chmod", "-R", "a+rX", secured->folder, NULL});
-}
 
 /* `names` as openssl writes them ("DNS:localhost"); the sink connects to `host`. */
 static void secure(
@@ -49,25 +24,25 @@ static void secure(
 {
         uint16_t port = free_port();
 
-        make_certificate(secured, names, days);
+        certificate_make_for(&secured->certificate, names, days);
         snprintf(secured->port, sizeof secured->port, "%u", port);
         const char *const options[] = {"--tls-port", secured->port, "--tls-cert-file",
-            secured->cert, "--tls-key-file", secured->key, "--tls-ca-cert-file", secured->cert,
-            "--tls-auth-clients", clients, NULL};
+            secured->certificate.path, "--tls-key-file", secured->certificate.key_path,
+            "--tls-ca-cert-file", secured->certificate.path, "--tls-auth-clients", clients, NULL};
         memcpy(secured->options, options, sizeof options);
         redis_server_start(&secured->server, secured->options);
         rig_init(&secured->rig, &secured->server, 1000);
         secured->rig.config.port = port;
         secured->rig.config.host = host;
         secured->rig.config.tls = true;
-        secured->rig.config.ca_file = secured->cert;
+        secured->rig.config.ca_file = secured->certificate.path;
 }
 
 static void end(struct secured *secured)
 {
         rig_destroy(&secured->rig);
         redis_server_destroy(&secured->server);
-        free(secured->folder);
+        free(secured->certificate.folder);
 }
 
 static char localhost[] = "localhost";
@@ -113,8 +88,8 @@ Test(redis_tls, shows_its_own_certificate_where_it_is_asked_for)
         struct secured secured;
 
         secure(&secured, "DNS:localhost", "2", localhost, "yes");
-        secured.rig.config.cert_file = secured.cert;
-        secured.rig.config.key_file = secured.key;
+        secured.rig.config.cert_file = secured.certificate.path;
+        secured.rig.config.key_file = secured.certificate.key_path;
         rig_open(&secured.rig);
         rig_deliver_all(&secured.rig, 1);
         expect_outcome(&secured.rig, 0, OUTCOME_DELIVERED, "");

@@ -1,10 +1,6 @@
-/* Certificates for tests, made on the spot. */
+/* Self-signed certificates for tests, made on the spot by openssl; they belong to the user that
+ * servers run as. Names are as openssl writes them ("DNS:localhost"). */
 #pragma once
-
-#include "support/process.h"
-
-#include <stdio.h>
-#include <stdlib.h>
 
 struct certificate {
         char *folder;
@@ -12,32 +8,13 @@ struct certificate {
         char key_path[128];
 };
 
-/* Self-signed, for `subject_names` as openssl writes them ("DNS:localhost"); valid for so many
- * days, until yesterday with "-1". */
-static inline void certificate_make_for(
-    struct certificate *certificate, const char *subject_names, const char *days)
-{
-        char request_path[128];
-        char extension[128];
+/* In a folder of its own, valid for two days. */
+void certificate_make(struct certificate *certificate, const char *subject_names);
 
-        certificate->folder = temp_folder();
-        snprintf(certificate->path, sizeof certificate->path, "%s/cert.pem", certificate->folder);
-        snprintf(
-            certificate->key_path, sizeof certificate->key_path, "%s/key.pem", certificate->folder);
-        snprintf(extension, sizeof extension, "subjectAltName=%s", subject_names);
-        snprintf(request_path, sizeof request_path, "%s/request.pem", certificate->folder);
-        const char *const request[] = {"openssl", "req", "-new", "-newkey", "ec", "-pkeyopt",
-            "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=pgcourier test", "-addext",
-            extension, "-keyout", certificate->key_path, "-out", request_path, NULL};
-        const char *const sign[] = {"openssl", "x509", "-req", "-in", request_path, "-signkey",
-            certificate->key_path, "-copy_extensions", "copy", "-days", days, "-out",
-            certificate->path, NULL};
+/* Valid for so many days, until yesterday with "-1". */
+void certificate_make_for(
+    struct certificate *certificate, const char *subject_names, const char *days);
 
-        if (process_run(request, NULL, true) != 0 || process_run(sign, NULL, true) != 0)
-                test_abort("openssl cannot make a certificate");
-}
-
-static inline void certificate_make(struct certificate *certificate, const char *subject_names)
-{
-        certificate_make_for(certificate, subject_names, "2");
-}
+/* As cert.pem and key.pem in that folder. */
+void certificate_make_in(
+    struct certificate *certificate, char *folder, const char *subject_names, const char *days);
