@@ -64,8 +64,10 @@ static size_t read_status(char *data, size_t size, redisReply *reply)
 {
         const char *end = memchr(data, '\r', size);
 
-        return end != NULL ? read_text(data, size, (size_t)(end - data), REDIS_REPLY_STATUS, reply)
-                           : 0;
+        /* One within it is an error to hiredis 1. */
+        if (end == NULL || memchr(data, '\n', (size_t)(end - data)) != NULL)
+                return 0;
+        return read_text(data, size, (size_t)(end - data), REDIS_REPLY_STATUS, reply);
 }
 
 static size_t read_integer(const char *data, size_t size, redisReply *reply)
