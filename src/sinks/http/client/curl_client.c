@@ -162,11 +162,14 @@ static bool is_sent(CURL *easy)
         return sent_bytes > 0 && ready_us > 0;
 }
 
-/* libcurl has a limit of its own for a single line, 100 KiB, and then speaks of memory, which our
- * allocator never lacks. */
+/* libcurl has a limit of its own for a single line, 100 KiB. Up to 8.5 it then speaks of memory,
+ * which our allocator never lacks; after that, in words that its header before did not have. */
 static bool is_endless(const struct response *response, CURLcode code)
 {
-        return response->header_bytes > HEADERS_MAX || code == CURLE_OUT_OF_MEMORY;
+        enum { TOO_LARGE = 100 };
+
+        return response->header_bytes > HEADERS_MAX || code == CURLE_OUT_OF_MEMORY ||
+               (unsigned)code == TOO_LARGE;
 }
 
 /* Borrows its texts from the response and from `easy`. */
