@@ -336,6 +336,11 @@ Test(rabbitmq_sink, takes_another_channel_after_a_nack)
         rig_stop(&rig);
 }
 
+/* RabbitMQ 3 reads the first, and RabbitMQ 4 the second. */
+#define SET_MAX_MESSAGE_SIZE                                                                       \
+        "application:set_env(rabbit, max_message_size, %1$d), "                                    \
+        "persistent_term:put(max_message_size, %1$d)"
+
 /* RabbitMQ says 406 for one, and closes the channel for all. */
 Test(rabbitmq_sink, finds_the_message_for_which_the_channel_is_closed)
 {
@@ -346,12 +351,12 @@ Test(rabbitmq_sink, finds_the_message_for_which_the_channel_is_closed)
         memset(payload, '7', size);
         rig_start(&rig, 100);
         rig_add_queue(&rig, "q", "#");
-        rabbitmq_do(rig.server, "application:set_env(rabbit, max_message_size, 2000000)");
+        rabbitmq_do(rig.server, SET_MAX_MESSAGE_SIZE, 2000000);
         rig.events[40].payload = payload;
         rig.events[40].payload_bytes = size;
         rig_open(&rig);
         rig_deliver_all(&rig, 100);
-        rabbitmq_do(rig.server, "application:set_env(rabbit, max_message_size, 134217728)");
+        rabbitmq_do(rig.server, SET_MAX_MESSAGE_SIZE, 16777216);
 
         cr_expect(rig_count(&rig, OUTCOME_DELIVERED) == 99);
         expect_outcome(&rig, 40, OUTCOME_REJECTED, "RabbitMQ refused it (406)");

@@ -159,7 +159,7 @@ Test(redis_tls, is_down_at_a_port_that_speaks_no_tls)
         secured.rig.config.connect_timeout_ms = 200;
         rig_open(&secured.rig);
         rig_deliver_all(&secured.rig, 1);
-        expect_outcome(&secured.rig, 0, OUTCOME_SINK_DOWN, "by TLS within 200 ms");
+        expect_outcome(&secured.rig, 0, OUTCOME_SINK_DOWN, "TLS"); /* Redis 8 answers in plain */
         end(&secured);
 }
 

@@ -320,9 +320,9 @@ void rabbitmq_make_exchange(
     const struct rabbitmq_server *server, const char *vhost, const char *name, const char *type)
 {
         rabbitmq_do(server,
-            "exchange = element(1, rabbit_exchange:declare("
+            "case rabbit_exchange:declare("
             "rabbit_misc:r(<<\"%s\">>, exchange, <<\"%s\">>), %s, true, false, false, [], "
-            "<<\"test\">>))",
+            "<<\"test\">>) of {ok, _} -> ok; Made -> exchange = element(1, Made) end",
             vhost, name, type);
 }
 
