@@ -82,14 +82,10 @@ def check_cuts_no_captions(_, browser, __):
     browser.set_screen(1360, 900)
 
 
-def faults(browser):
-    """What the console was told, but for requests to a relay that was not there, or had no session yet."""
-    return [line for line in browser.log() if "ERR_" not in line and "503" not in line]
-
-
 def check_breaks_no_policy(_, browser, __):
     """The policy allows nothing inline, and nothing of the page needs it."""
-    assert faults(browser) == []
+    found = browser.faults("ERR_")  # while the relay was not there
+    assert found == [], found
     assert browser.run("return document.querySelectorAll('[style], style, script:not([src])').length") == 0
     browser.run("const s = document.createElement('script'); s.textContent = 'document.title = 1'; document.body.append(s)")
     browser.await_true(lambda: any("Content Security Policy" in line for line in browser.log()), "refusal of an inline script")
@@ -122,7 +118,7 @@ def check_pauses(stack, browser, _):
     browser.await_text("#problems", "new <b>receiver</b>")
     assert stack.execute("SELECT by::text, reason FROM courier.pause") == [("operator", "new <b>receiver</b>")]
     assert browser.text("#token-word") == "Forget token"
-    assert all("401" in line for line in faults(browser))
+    assert all("401" in line for line in browser.faults("ERR_"))
 
 
 def check_resumes(stack, browser, _):
@@ -309,7 +305,7 @@ def check_shows_relays(stack, browser, _):
 
 
 def check_says_how_old_figures_are(stack, browser, _):
-    assert faults(browser) == []
+    assert browser.faults("ERR_") == []
     stack.stop_relay()
     browser.await_shown("#stale")
     browser.await_text("#stale", "these figures are those of")
@@ -317,7 +313,7 @@ def check_says_how_old_figures_are(stack, browser, _):
     stack.start_relay()
     browser.await_shown("#stale", False)
     browser.await_text("#live-word", "live")
-    assert faults(browser) == []
+    assert browser.faults("ERR_") == []
 
 
 def check_dates_figures_of_a_lost_database(stack, browser, _):
@@ -406,7 +402,7 @@ def check_asks_for_token_to_read(stack, browser, _):
     browser.type("#dialog-field", TOKEN)
     browser.click("#dialog-confirm")
     browser.await_shown(BILLING)
-    assert all("401" in line for line in faults(browser))
+    assert all("401" in line for line in browser.faults("ERR_"))
 
 
 def make_sinks(receiver):

@@ -132,6 +132,11 @@ class Browser:
         said = self.call("POST", f"{self.session}/se/log", {"type": "browser"})
         return [entry["message"] for entry in said if not entry["message"].startswith("chrome://")]
 
+    def faults(self, *expected):
+        """The same but for what holds one of these words, and for answers that could not be had yet: a relay has no
+        session, or a busy machine is late."""
+        return [line for line in self.log() if not any(word in line for word in (*expected, "status of 503"))]
+
     def screenshot(self, path):
         with open(path, "wb") as file:
             file.write(base64.b64decode(self.call("GET", f"{self.session}/screenshot")))
