@@ -53,14 +53,14 @@ static void on_done(void *context, json_t *result, const struct error *error)
 static void start(void)
 {
         static const struct operator_session_events events = {.on_status = on_status};
+        static char name[] = "mail", all[] = "**";
 
         failures_rig_start(&rig);
         database_exec(rig.owner,
             "INSERT INTO courier.cursor (sink, system_identifier, from_snapshot,"
             " from_floor, from_xid) VALUES ('mail', 1, '10:10:', 0, '10')");
-        watched = (struct watched){.topics = {(char[]){"**"}}};
-        watched.sink =
-            (struct sink_config){.name = (char[]){"mail"}, .topics = watched.topics, .n_topics = 1};
+        watched = (struct watched){.topics = {all}};
+        watched.sink = (struct sink_config){.name = name, .topics = watched.topics, .n_topics = 1};
         watched.sink.stdout_ = &watched.printed;
         watched.config = (struct config){.sinks = &watched.sink, .n_sinks = 1};
         watched.config.postgres = (struct postgres_config){
@@ -73,7 +73,8 @@ static void start(void)
 static void stop(void)
 {
         operator_session_destroy(watched.session);
-        uv_run(&watched.loop, UV_RUN_DEFAULT);
+        while (uv_run(&watched.loop, UV_RUN_DEFAULT) != 0) /* a report may have stopped it before */
+                continue;
         cr_expect_eq(uv_loop_close(&watched.loop), 0);
         json_decref(watched.status);
         json_decref(watched.answer);
