@@ -17,7 +17,7 @@ static bool sign(
 void certificate_make_in(
     struct certificate *certificate, char *folder, const char *subject_names, const char *days)
 {
-        /* For OpenSSL 3.4 and later, which refuses negative days; before, it cannot do this. */
+        /* OpenSSL 3.5 refuses negative days; 3.0 takes no dates. */
         static const char *const past[] = {
             "-not_before", "20200101000000Z", "-not_after", "20200102000000Z"};
         const char *const usual[4] = {"-days", days};
