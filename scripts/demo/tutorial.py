@@ -40,7 +40,7 @@ VARIES = [
 ]
 # These only look, so they may be asked again.
 LOOKS = re.compile(r"cat |grep |tail |redis-cli -s \S+ (XRANGE|XLEN) |psql -qAt (\S+ \S+ )?\S+ -c [\"']SELECT"
-                   r"|pgcourier (status|trace|(dead|parked|receiver|schedule) list) ")
+                   r"|pgcourier (status|trace|schedule show|(dead|parked|receiver|schedule) list) ")
 
 
 def plain(text):
