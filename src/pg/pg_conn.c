@@ -173,14 +173,6 @@ static void fail_later(struct pg_conn *conn)
         timer_arm(conn->timer, 0);
 }
 
-static void fail_with_result(struct pg_conn *conn, const PGresult *result)
-{
-        struct error error;
-
-        pg_error_set_refused(&error, result);
-        pg_conn_fail(conn, &error);
-}
-
 static bool is_to_be_kept(const struct expected *first, const PGresult *result)
 {
         const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
@@ -314,34 +306,38 @@ static void pop_expected(struct pg_conn *conn)
 static bool take_result(struct pg_conn *conn, PGresult *result)
 {
         struct expected *first = list_owner(conn->expected.next, struct expected, link);
-        ExecStatusType status = PQresultStatus(result);
-        struct expected ended;
+        struct expected ended = *first;
+        struct error error;
 
         if (keep(conn, first, result))
                 return is_open(conn);
-        if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK) {
-                if (first->on_result != NULL)
-                        first->on_result(first->owner, result);
-                else
-                        PQclear(result);
+        if (result_is_success(result) && first->on_result != NULL) {
+                first->on_result(first->owner, result);
                 return is_open(conn);
         }
-        if (status == PGRES_PIPELINE_SYNC) {
-                assert(first->is_sync);
-                ended = *first;
+        if (PQresultStatus(result) == PGRES_PIPELINE_SYNC) {
                 pop_expected(conn);
                 tell_kept(conn, &ended);
-        } else
-                fail_with_result(conn, result);
+        } else if (!result_is_success(result)) {
+                pg_error_set_refused(&error, result);
+                pg_conn_fail(conn, &error);
+        }
         PQclear(result);
         return is_open(conn);
 }
 
-/* The first one has no more results; of a sync its own is still to come. */
-static void end_results(struct pg_conn *conn)
+/* Without memory for an answer libpq skips it, a sync too, and takes the next one for it. Its words
+ * are the only sign; PQgetResult() clears them when it returns a sync. */
+static bool has_skipped(
+    const struct pg_conn *conn, bool awaits_sync, bool had_words, const PGresult *result)
 {
-        if (!list_owner(conn->expected.next, struct expected, link)->is_sync)
-                pop_expected(conn);
+        if (result == NULL)
+                return false;
+        if (PQresultStatus(result) == PGRES_PIPELINE_SYNC)
+                return had_words || !awaits_sync;
+        if (result_is_success(result))
+                return awaits_sync;
+        return awaits_sync && strcmp(PQerrorMessage(conn->pq), PQresultErrorMessage(result)) != 0;
 }
 
 /* Once sending has failed, libpq may say for ever that there is no more of a result. */
@@ -349,15 +345,25 @@ static void take_results(struct pg_conn *conn)
 {
         bool progress = false;
 
-        while (
-            !has_failed_sending(conn) && !list_is_empty(&conn->expected) && !PQisBusy(conn->pq)) {
-                PGresult *result = PQgetResult(conn->pq);
+        while (!has_failed_sending(conn) && !list_is_empty(&conn->expected)) {
+                bool is_sync = list_owner(conn->expected.next, struct expected, link)->is_sync;
+                bool is_busy = PQisBusy(conn->pq);
+                bool had_words = *PQerrorMessage(conn->pq) != '\0';
+                PGresult *result = is_busy ? NULL : PQgetResult(conn->pq);
 
+                if (is_busy ? had_words : has_skipped(conn, is_sync, had_words, result)) {
+                        PQclear(result);
+                        fail_with(conn, "connection lost",
+                            "libpq has skipped an answer, perhaps without memory for it");
+                        return;
+                }
+                if (is_busy)
+                        break;
                 progress = true;
                 if (result != NULL && !take_result(conn, result))
                         return;
-                if (result == NULL)
-                        end_results(conn);
+                if (result == NULL && !is_sync) /* a sync's own is still to come */
+                        pop_expected(conn);
         }
         if (progress)
                 note_progress(conn);
@@ -500,10 +506,9 @@ static void expect(struct pg_conn *conn, const struct expected *answer)
 {
         struct expected *slot;
 
-        if (list_is_empty(&conn->free_slots)) {
+        if (list_is_empty(&conn->free_slots))
                 slot = xcalloc(1, sizeof *slot);
-                list_init(&slot->link);
-        } else {
+        else {
                 slot = list_owner(conn->free_slots.next, struct expected, link);
                 list_remove(&slot->link);
         }

@@ -7,6 +7,7 @@
 #include "support/relay_fixture.h"
 
 #include <criterion/criterion.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -416,5 +417,73 @@ Test(pg_conn, is_lost_with_errors_that_are_not_the_statements_own, .timeout = 60
         rig_close(rig);
         PQfinish(admin);
         free(user);
+        free(dsn);
+}
+
+/* The sync that finds no memory, counted from 1; 0: none does. */
+static unsigned failing_sync;
+
+/* Stands in for libpq's own, which calls it for each result, a sync too. */
+PGresult *PQmakeEmptyPGresult(PGconn *pq, ExecStatusType status)
+{
+        PGresult *(*own)(PGconn *, ExecStatusType) = dlsym(RTLD_NEXT, "PQmakeEmptyPGresult");
+
+        if (status == PGRES_PIPELINE_SYNC && failing_sync > 0 && --failing_sync == 0)
+                return NULL;
+        return own(pq, status);
+}
+
+struct last_statement {
+        PGconn *admin;
+        char *is_answered;
+};
+
+static bool is_answered(void *context)
+{
+        const struct last_statement *last = context;
+
+        return database_integer(last->admin, last->is_answered) == 1;
+}
+
+/* All answers are there before libpq reads the first one. */
+static void await_listening(PGconn *admin, const struct rig *rig)
+{
+        struct last_statement last = {.admin = admin,
+            .is_answered = xasprintf("SELECT count(*) FROM pg_stat_activity WHERE pid = %d"
+                                     " AND state = 'idle' AND query = 'LISTEN bell'",
+                pg_conn_backend_pid(rig->conn))};
+
+        wait_until(is_answered, &last, DEADLINE_MS, "the last statement has been answered");
+        free(last.is_answered);
+}
+
+/* libpq goes on with the next answer then, as if it were the sync's. */
+Test(pg_conn, takes_no_answer_for_that_of_another_statement_when_memory_ends, .timeout = 60)
+{
+        static const struct pg_statement one = {.name = "one", .sql = "SELECT 1"};
+        static const struct pg_statement error = {.name = "error", .sql = "SELECT 1 / 0"};
+        static const char *const right[] = {
+            " 4", " 4", " 4", " 4 1", " 4 1 22012 3", " 4 1 22012 3"};
+        char *dsn = postgres_new_empty_database(postgres_shared());
+        PGconn *admin = database_connect(dsn);
+
+        for (unsigned i = 0; i < 6; i++) {
+                struct rig *rig = rig_open(dsn);
+
+                pg_conn_prepare(rig->conn, &one);
+                pg_conn_prepare(rig->conn, &error);
+                pg_conn_run(rig->conn, &one, NULL, on_ended, rig);
+                pg_conn_run(rig->conn, &error, NULL, on_ended, rig);
+                ask_length(rig, "333");
+                pg_conn_execute(rig->conn, &listen_bell, NULL, false, NULL, NULL);
+                await_listening(admin, rig);
+                failing_sync = i + 1;
+                await(rig, &rig->n_lost, 1);
+                cr_expect_eq(failing_sync, 0);
+                cr_expect_str_eq(rig->results, right[i], "sync %u:%s", i + 1, rig->results);
+                cr_expect_not_null(strstr(rig->error.text, "memory"), "%s", rig->error.text);
+                rig_close(rig);
+        }
+        PQfinish(admin);
         free(dsn);
 }
