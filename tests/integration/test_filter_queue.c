@@ -488,20 +488,26 @@ Test(queue, does_not_judge_an_event_that_no_longer_exists)
         end(&rig);
 }
 
+/* PostgreSQL reads each for longer than a filter may take in its last try. */
+#define SLOW_READING                                                                               \
+        "ALTER FUNCTION courier.true_filters(json, jsonpath[], bigint) RENAME TO quick_filters;"   \
+        "CREATE FUNCTION courier.true_filters(payload json, filters jsonpath[], id bigint)"        \
+        " RETURNS integer[] LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.6);"                     \
+        " RETURN courier.quick_filters(payload, filters, id); END'"
+
 Test(queue, does_not_blame_a_filter_for_a_large_payload)
 {
         struct rig rig;
         struct asker asker;
 
         begin(&rig);
-        database_exec(rig.admin, "INSERT INTO courier.outbox (topic, payload) SELECT 't',"
-                                 " json_build_object('n', n, 'blob', (SELECT json_agg(i) FROM "
-                                 "generate_series(1, 200000) i))"
-                                 " FROM generate_series(1, 6) AS n");
-        for (int i = 0; i < 6; i++)
-                rig.events[i].payload_bytes = 1500000;
-        open_asker(&rig, &asker, "$.n > 3");
-        cr_expect_str_eq(answers(&rig, &asker, 1, 6), "---YYY");
+        database_exec(rig.admin, SLOW_READING);
+        publish(&rig, "{\"n\": 1}", 1);
+        publish(&rig, "{\"n\": 2}", 1);
+        for (int i = 0; i < 2; i++)
+                rig.events[i].payload_bytes = 600 << 20; /* as far as the relay knows */
+        open_asker(&rig, &asker, "$.n > 1");
+        cr_expect_str_eq(answers(&rig, &asker, 1, 2), "-Y");
         cr_expect_not(filter_is_given_up(asker.filter));
         close_asker(&asker);
         end(&rig);
