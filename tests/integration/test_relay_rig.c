@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* Makes `body` the program; it is called with "run -c FILE". */
 static void be_the_relay(const char *body)
@@ -114,4 +116,28 @@ Test(relay_rig, keeps_other_sanitizer_options_and_gives_each_relay_its_own_repor
                 cr_assert_eq(relay_count_in_log(relay, expected), 1);
                 relay_destroy(relay);
         }
+}
+
+/* Both go on from the same one. */
+Test(relay_rig, gives_no_port_to_two_processes)
+{
+        uint16_t ports[2] = {free_port()};
+        int pipes[2][2];
+        pid_t child;
+        char end;
+
+        cr_assert(pipe(pipes[0]) == 0 && pipe(pipes[1]) == 0);
+        child = fork();
+        if (child == 0) {
+                ports[1] = free_port();
+                if (write(pipes[0][1], &ports[1], sizeof ports[1]) < 0 ||
+                    read(pipes[1][0], &end, 1) < 0)
+                        _exit(1);
+                _exit(0);
+        }
+        cr_assert_eq(read(pipes[0][0], &ports[1], sizeof ports[1]), sizeof ports[1]);
+        ports[0] = free_port();
+        cr_assert_eq(write(pipes[1][1], "", 1), 1);
+        waitpid(child, NULL, 0);
+        cr_expect_neq(ports[0], ports[1]);
 }

@@ -14,12 +14,14 @@
 #include <pwd.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -336,6 +338,22 @@ static int listen_on(uint16_t port)
         return -1;
 }
 
+/* By a name that this process holds until it ends: others look for a port meanwhile, and a server
+ * takes seconds to bind its own. */
+static bool reserve(uint16_t port)
+{
+        struct sockaddr_un name = {.sun_family = AF_UNIX};
+        int length =
+            snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "pgcourier-port-%u", port);
+        int holder = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+        if (bind(holder, (struct sockaddr *)&name,
+                (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length)) == 0)
+                return true;
+        close(holder);
+        return false;
+}
+
 uint16_t free_port(void)
 {
         static uint32_t next;
@@ -346,7 +364,7 @@ uint16_t free_port(void)
                 next = (uint32_t)getpid() * 37u;
         for (int tries = 0; tries < 2000; tries++) {
                 uint16_t port = (uint16_t)(20000 + next++ % 12000);
-                int listener = listen_on(port);
+                int listener = reserve(port) ? listen_on(port) : -1;
                 if (listener >= 0) {
                         close(listener);
                         return port;

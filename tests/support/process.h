@@ -45,7 +45,8 @@ int process_run(const char *const *argv, const char *output_path, bool unprivile
  * normally. TMPDIR must be short (unix sockets) and without spaces (conninfo strings). Free it. */
 char *temp_folder(void);
 
-/* A TCP port on 127.0.0.1 that was free a moment ago, below the ephemeral range. */
+/* A TCP port on 127.0.0.1 that was free a moment ago, below the ephemeral range. No other test gets
+ * it until this process ends. */
 uint16_t free_port(void);
 
 /* Asks `condition(context)` until it is true; aborts the test with `what` after deadline_ms. */
