@@ -9,6 +9,7 @@
 #include "support/process.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +28,7 @@ struct toggle {
         const struct redis_server *server;
         const char *off;
         const char *on;
+        atomic_bool has_begun;
         atomic_bool is_over;
         pthread_t thread;
 };
@@ -47,6 +49,7 @@ static void *run_toggle(void *owner)
 
         while (!atomic_load(&toggle->is_over)) {
                 run(context, toggle->off);
+                atomic_store(&toggle->has_begun, true);
                 for (int i = 0; i < 2; i++)
                         run(context, "PING");
                 run(context, toggle->on);
@@ -133,6 +136,8 @@ static void keep_order_while(unsigned n_keys, const char *off, const char *on)
         }
         rig_open(&rig);
         pthread_create(&toggle.thread, NULL, run_toggle, &toggle);
+        while (!atomic_load(&toggle.has_begun))
+                sched_yield();
         while (count(is_delivered) < N_EVENTS && rig.driver.n_started < 15000 &&
                rig_count(&rig, OUTCOME_SINK_DOWN) < 30 * N_MIN_REFUSED)
                 deliver_window(&rig, n_at_once, is_delivered);
