@@ -6,8 +6,8 @@ set -euo pipefail
 
 where=/tmp
 if findmnt -rno FSTYPE,OPTIONS /dev/shm | tail -n 1 | grep '^tmpfs rw' | grep -qv noexec &&
-  [ "$(df --output=avail -B1M /dev/shm | tail -n 1)" -gt 4096 ] &&
-  [ "$(awk '/^MemAvailable:/ { print $2 }' /proc/meminfo)" -gt $((6 << 20)) ]; then
+  [ "$(df --output=avail -B1M /dev/shm | tail -n 1)" -gt 8192 ] &&
+  [ "$(awk '/^MemAvailable:/ { print $2 }' /proc/meminfo)" -gt $((10 << 20)) ]; then
   where=/dev/shm
 fi
 folder=$(mktemp -d "$where/pgcourier-XXXXXX")
