@@ -105,7 +105,7 @@ void redis_server_destroy(struct redis_server *server)
         free(server->folder);
 }
 
-/* With a command unread, closing is a reset; and one that is written after it meets a broken pipe. */
+/* With a command unread, closing is a reset; one that is written later meets a broken pipe. */
 static bool is_closed(const redisContext *context)
 {
         return context->err == REDIS_ERR_EOF ||
