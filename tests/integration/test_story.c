@@ -173,10 +173,9 @@ Test(story, drops_attempts_by_days_when_they_have_expired)
             "'{1}'],"
             " ARRAY['{0}', '{0}'], ARRAY['{5}', '{5}'])");
         EXPECT("SELECT count(*) FROM courier.attempt", "2");
-        EXPECT("SELECT string_agg(name, ',') = 'attempt_' || to_char((now() AT TIME ZONE "
-               "'UTC')::date, 'YYYYMMDD')"
-               " FROM courier.maintain() WHERE action = 'expired'",
-            "t");
+        /* Whose lock is not to be had at once is dropped by a later call. */
+        await("SELECT EXISTS (SELECT FROM courier.maintain() WHERE action = 'expired' AND name = "
+              "'attempt_' || to_char((now() AT TIME ZONE 'UTC')::date, 'YYYYMMDD'))");
         EXPECT("SELECT string_agg(outcome, ',') FROM courier.attempt", "delivered");
         end();
 }
