@@ -217,14 +217,13 @@ static void write_gathered(struct file_sink *file)
 /* A file that cannot be written is down for all events alike: that costs none of them an attempt. */
 static struct outcome outcome_of_failure(const struct output *output)
 {
-        struct outcome outcome = outcome_make(
-            OUTCOME_SINK_DOWN, "%s cannot be written: %s", output->path, strerror(output->failure));
-
         /* These go away by hand only; a full disk may not. */
-        outcome.needs_operator = output->failure == EACCES || output->failure == EPERM ||
-                                 output->failure == ENOENT || output->failure == ENOTDIR ||
-                                 output->failure == EISDIR || output->failure == EROFS;
-        return outcome;
+        bool needs_operator = output->failure == EACCES || output->failure == EPERM ||
+                              output->failure == ENOENT || output->failure == ENOTDIR ||
+                              output->failure == EISDIR || output->failure == EROFS;
+
+        return outcome_down(OUTCOME_FAULT_OTHER, needs_operator, "%s cannot be written: %s",
+            output->path, strerror(output->failure));
 }
 
 /* All in order, and none before this callback is over: what is delivered meanwhile must not get

@@ -8,8 +8,9 @@ enum outcome_kind {
         OUTCOME_DELIVERED, /* acknowledged by the peer as configured */
         OUTCOME_RETRY,    /* temporary, or unknown whether it arrived: same id, same bytes, later */
         OUTCOME_REJECTED, /* permanent for this event: trying again will not help */
-        OUTCOME_SINK_DOWN, /* the destination is unreachable, overloaded or refuses us: not the
-                            * event's fault, so it costs the event no attempt */
+        OUTCOME_SINK_DOWN, /* the destination is unreachable, overloaded or refuses us, as far as
+                            * this attempt can tell: it costs the event no attempt, unless other
+                            * events are taken meanwhile */
         OUTCOME_CANCELLED, /* we gave up (shutdown, lost lane): not settled, comes again */
 };
 
@@ -45,14 +46,21 @@ struct outcome {
         enum outcome_fault fault; /* unless it is DELIVERED or CANCELLED */
         int64_t delay_ms;         /* how long the peer asked us to wait, or OUTCOME_NO_DELAY */
 
+        uint32_t max_attempts; /* RETRY, SINK_DOWN: give up after so many, if the sink's policy
+                                * would go on; 0: as the policy says. For what is most likely
+                                * permanent. */
+
         /* RETRY only. */
-        uint32_t max_attempts; /* give up after so many, if the sink's policy would go on; 0: as the
-                                * policy says. For what is most likely permanent. */
-        bool is_unanswered;    /* the destination said nothing at all: an attempt is charged only
-                                * if the destination answered others meanwhile */
-        bool is_postponed;     /* not tried, because it is not its turn yet (a rate, a part of the
-                                * destination that asked us to wait): costs no attempt, and comes
-                                * back after delay_ms, which must be set */
+        bool is_unanswered; /* the destination said nothing at all: an attempt is charged only if
+                             * the destination answered others meanwhile */
+        bool is_postponed;  /* not tried, because it is not its turn yet (a rate, a part of the
+                             * destination that asked us to wait): costs no attempt, and comes
+                             * back after delay_ms, which must be set */
+
+        bool concerns_all; /* SINK_DOWN: no request could be made for any event (no address, no
+                            * connection, no login), or the receiver said so of itself. Else this
+                            * event's own request was answered so, and the relay tries another event
+                            * before it believes that of all; leave it false if you don't know. */
 
         /* SINK_DOWN: credentials, configuration, a destination that wants no more. Waiting will not
          * mend it, so the sink is paused where people see it, and tried rarely. DELIVERED: only of
@@ -79,6 +87,10 @@ extern const struct outcome outcome_cancelled;
  */
 struct outcome outcome_make(enum outcome_kind kind, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* A SINK_DOWN that concerns all events, its reason as outcome_make() makes it. */
+struct outcome outcome_down(enum outcome_fault fault, bool needs_operator, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* "delivered", "retry", "rejected", "sink_down", "cancelled": as in logs and metrics. */
 const char *outcome_name(enum outcome_kind kind);

@@ -131,6 +131,8 @@ struct sink {
         uv_loop_t *loop;
         unsigned max_concurrent; /* attempts the relay may have in flight; 0: no limit of ours */
         bool remembers;          /* owned() and settled() are to be called for this instance */
+        bool has_targets;        /* each event names its target, as describe_target() tells it: one
+                                  * that is refused says nothing about events to others */
 
         /* The relay's side; sinks leave these alone. */
         unsigned n_in_flight;

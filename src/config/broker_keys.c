@@ -156,8 +156,8 @@ static const struct config_key rabbitmq_keys[] = {
     {"on_unroutable", KEY_CHOICE, MEMBER(on_unroutable), .fallback = "auto",
         .choices = "auto, retry, reject, pause",
         .help = "what to do with an event that no queue takes: try it again, make it a dead "
-                "letter, or pause the sink; `auto`: `pause` with a fixed `routing_key`, else "
-                "`retry`"},
+                "letter, or pause the sink at once; `auto`: pause it if other events come back, "
+                "too, else try this one five times"},
     {"persistent", KEY_BOOL, MEMBER(persistent), .fallback = "true",
         .help = "messages survive a restart of RabbitMQ, in durable queues"},
     {"expiration", KEY_DURATION, MEMBER(expiration_ms), .fallback = "0", .min = "0", .max = "49d",

@@ -299,7 +299,7 @@ struct nats_config {
 };
 
 enum rabbitmq_unroutable {
-        UNROUTABLE_AUTO, /* fixed routing key: the operator's; else retry */
+        UNROUTABLE_AUTO, /* an event's fault, or the operator's if it meets all */
         UNROUTABLE_RETRY,
         UNROUTABLE_REJECT,
         UNROUTABLE_PAUSE

@@ -92,8 +92,10 @@ void attempt_report_delivered(struct runner *runner, const struct delivery *deli
         keep_record(runner, &seen, outcome);
 }
 
-void attempt_keep(struct attempt_kept *kept, const struct delivery *delivery, int64_t now_us)
+void attempt_keep(struct attempt_kept *kept, const struct runner *runner,
+    const struct delivery *delivery, int64_t now_us)
 {
+        const struct sink *sink = runner->dispatcher->sink;
         const struct event *event = delivery->event;
 
         kept->seen = seen_of(delivery, now_us);
@@ -107,6 +109,9 @@ void attempt_keep(struct attempt_kept *kept, const struct delivery *delivery, in
                 kept->event.key = kept->key;
         }
         kept->seen.event = &kept->event;
+        kept->target[0] = '\0';
+        if (sink->has_targets)
+                sink->ops->describe_target(sink, event, NULL, kept->target, sizeof kept->target);
 }
 
 static enum telemetry_outcome outcome_seen(
@@ -201,19 +206,43 @@ void attempt_report_dead(struct runner *runner, const struct verdict *verdict, i
         telemetry_see_attempt(runner->dispatcher->seen, &seen);
 }
 
-void attempt_report_breaker(
-    const struct runner *runner, bool was_closed, const struct outcome *outcome)
+static void warn_of_destination(const char *name, const struct runner *runner,
+    const struct attempt_kept *kept, const struct outcome *outcome)
 {
-        bool is_closed = runner->lane.breaker.state == BREAKER_CLOSED;
-
-        if (was_closed && !is_closed)
-                log_warn("sink_down", kv_text("sink", runner->label),
+        if (kept == NULL || outcome->concerns_all)
+                log_warn(name, kv_text("sink", runner->label), kv_text("reason", outcome->reason));
+        else
+                log_warn(name, kv_text("sink", runner->label), kv_int("id", kept->event.id),
+                    kv_text("event_id", kept->event.event_id), kv_text("topic", kept->topic),
+                    kv_text("key", kept->event.key),
+                    kv_text("target", kept->target[0] != '\0' ? kept->target : NULL),
                     kv_text("reason", outcome->reason));
-        else if (!was_closed && is_closed)
-                log_info("sink_up", kv_text("sink", runner->label));
-        else if (outcome->kind == OUTCOME_SINK_DOWN)
+}
+
+void attempt_report_breaker(
+    struct runner *runner, const struct attempt_kept *kept, const struct outcome *outcome)
+{
+        const struct lane *lane = &runner->lane;
+        enum lane_word before = runner->told;
+
+        if (lane->breaker.state == BREAKER_CLOSED)
+                runner->told = LANE_IS_UP;
+        else if (outcome->kind != OUTCOME_SINK_DOWN && outcome->kind != OUTCOME_RETRY)
+                return; /* no news of the destination */
+        else if (lane_is_down(lane))
+                runner->told = LANE_IS_DOWN;
+        else if (before == LANE_IS_UP)
+                runner->told = LANE_ASKS_ANOTHER;
+
+        if (runner->told == before && before == LANE_IS_DOWN)
                 log_debug("sink_still_down", kv_text("sink", runner->label),
                     kv_text("reason", outcome->reason));
+        else if (runner->told == LANE_IS_DOWN)
+                warn_of_destination("sink_down", runner, kept, outcome);
+        else if (runner->told == LANE_ASKS_ANOTHER && before == LANE_IS_UP)
+                warn_of_destination("event_suspected", runner, kept, outcome);
+        else if (before == LANE_IS_DOWN && runner->told == LANE_IS_UP)
+                log_info("sink_up", kv_text("sink", runner->label));
 }
 
 /* A settle under way may have been done all the same, so this many at most are delivered twice. */

@@ -31,8 +31,10 @@ struct attempt_kept {
         struct event event;
         char topic[160]; /* more than is shown */
         char key[160];
+        char target[128]; /* "" if all events go to one */
 };
-void attempt_keep(struct attempt_kept *kept, const struct delivery *delivery, int64_t now_us);
+void attempt_keep(struct attempt_kept *kept, const struct runner *runner,
+    const struct delivery *delivery, int64_t now_us);
 void attempt_report_failed(struct runner *runner, struct attempt_kept *kept,
     const struct outcome *outcome, const struct lane_result *result);
 
@@ -43,9 +45,10 @@ void attempt_report_parked(const struct runner *runner, const struct attempt *at
 /* `verdict` is VERDICT_DEAD. */
 void attempt_report_dead(struct runner *runner, const struct verdict *verdict, int64_t now_us);
 
-/* An outage is logged at level warning when it begins and info when it ends, not at each probe. */
+/* An outage is logged at level warning when it begins and info when it ends, not at each probe.
+ * `kept`: NULL if it is not known any more who was answered so. */
 void attempt_report_breaker(
-    const struct runner *runner, bool was_closed, const struct outcome *outcome);
+    struct runner *runner, const struct attempt_kept *kept, const struct outcome *outcome);
 
 /*
  * What was delivered is reported once more when it is settled for good: to the

@@ -105,7 +105,7 @@ static void retry_login(struct dispatcher *dispatcher)
 
 /* True: nothing is to be reported now. One receiver of many is reported by its health, in any
  * case. */
-static bool withhold(struct dispatcher *dispatcher, const struct outcome *outcome, bool was_closed)
+static bool withhold(struct dispatcher *dispatcher, const struct outcome *outcome)
 {
         struct login *login = &dispatcher->login;
 
@@ -114,8 +114,6 @@ static bool withhold(struct dispatcher *dispatcher, const struct outcome *outcom
                 return true;
         if (!login->is_retried || dispatcher->fanout != NULL)
                 return false;
-        if (login->withheld.kind != OUTCOME_SINK_DOWN)
-                login->was_closed = was_closed;
         login->withheld = *outcome;
         return true;
 }
@@ -126,9 +124,10 @@ void attempts_retry_login(struct dispatcher *dispatcher)
                 retry_login(dispatcher);
 }
 
-static void report(struct runner *runner, const struct outcome *outcome, bool was_closed)
+static void report(
+    struct runner *runner, const struct attempt_kept *kept, const struct outcome *outcome)
 {
-        attempt_report_breaker(runner, was_closed, outcome);
+        attempt_report_breaker(runner, kept, outcome);
         runner->ops->on_outcome(runner, outcome);
 }
 
@@ -142,47 +141,43 @@ void attempts_tell_refused(struct dispatcher *dispatcher)
         login->withheld = outcome_delivered;
         if (outcome.kind == OUTCOME_SINK_DOWN && runner->lane.state == LANE_OWNED &&
             runner->lane.breaker.state != BREAKER_CLOSED)
-                report(runner, &outcome, login->was_closed);
+                report(runner, NULL, &outcome);
 }
 
 /* Not inlined: what attempt_keep() copies would cost each delivery that works. */
-static __attribute__((noinline)) struct lane_result finish_undelivered(
+static __attribute__((noinline)) void finish_undelivered(
     struct runner *runner, struct delivery *delivery, const struct outcome *outcome, int64_t now_us)
 {
+        bool is_owned = runner->lane.state == LANE_OWNED;
+        const struct attempt finished = delivery->attempt; /* its batch may go now */
         struct attempt_kept kept;
         struct lane_result result;
 
-        attempt_keep(&kept, delivery, now_us);
+        attempt_keep(&kept, runner, delivery, now_us);
         result = lane_finish(&runner->lane, delivery, outcome, now_us / 1000, random_u32());
         attempt_report_failed(runner, &kept, outcome, &result);
-        return result;
-}
-
-static struct lane_result finish(
-    struct runner *runner, struct delivery *delivery, const struct outcome *outcome, int64_t now_us)
-{
-        if (outcome->kind != OUTCOME_DELIVERED || runner->lane.state != LANE_OWNED)
-                return finish_undelivered(runner, delivery, outcome, now_us);
-        attempt_report_delivered(runner, delivery, outcome, now_us);
-        return lane_finish(&runner->lane, delivery, outcome, now_us / 1000, random_u32());
+        if (!is_owned)
+                return;
+        if (result.decision == LANE_PARKED && !outcome->is_postponed)
+                attempt_report_parked(runner, &finished, outcome, result.retry_ms);
+        if (!outcome->needs_operator || !lane_is_down(&runner->lane) ||
+            !withhold(runner->dispatcher, outcome))
+                report(runner, &kept, outcome);
 }
 
 static void on_attempt_finished(struct attempt *attempt, const struct outcome *outcome)
 {
         struct delivery *delivery = list_owner(attempt, struct delivery, attempt);
         struct runner *runner = attempt->owner;
-        struct lane *lane = &runner->lane;
-        bool was_closed = lane->breaker.state == BREAKER_CLOSED;
-        bool is_owned = lane->state == LANE_OWNED;
-        const struct attempt finished = *attempt; /* its batch may go with the lane's answer */
-        struct lane_result result = finish(runner, delivery, outcome, clock_monotonic_us());
+        int64_t now_us = clock_monotonic_us();
 
-        return_target(runner, finished.target);
-        if (is_owned) {
-                if (result.decision == LANE_PARKED && !outcome->is_postponed)
-                        attempt_report_parked(runner, &finished, outcome, result.retry_ms);
-                if (!outcome->needs_operator || !withhold(runner->dispatcher, outcome, was_closed))
-                        report(runner, outcome, was_closed);
+        return_target(runner, attempt->target);
+        if (outcome->kind != OUTCOME_DELIVERED || runner->lane.state != LANE_OWNED) {
+                finish_undelivered(runner, delivery, outcome, now_us);
+        } else {
+                attempt_report_delivered(runner, delivery, outcome, now_us);
+                (void)lane_finish(&runner->lane, delivery, outcome, now_us / 1000, random_u32());
+                report(runner, NULL, outcome);
         }
         runner_wake(runner);
 }

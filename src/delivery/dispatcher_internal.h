@@ -86,7 +86,6 @@ struct login {
         int64_t retried_ms;      /* 0: never */
         bool is_retried;         /* whether there are other credentials is not known yet; */
         struct outcome withheld; /* until then this is not reported; DELIVERED: nothing */
-        bool was_closed;         /* the breaker, before that */
 };
 
 /* The set owns dispatchers; a dispatcher owns its sink, its shards and its runners; a runner its

@@ -39,7 +39,7 @@ void dispatcher_note_outcome(struct runner *runner, const struct outcome *outcom
                 dispatcher->is_paused_by_relay = false;
                 log_resumed(dispatcher, "relay");
                 set->events.on_recovered(set->owner, dispatcher->name);
-        } else if (breaker->state != BREAKER_CLOSED && breaker->needs_operator &&
+        } else if (outcome->needs_operator && lane_is_down(&runner->lane) &&
                    !dispatcher->is_paused_by_relay) {
                 pause_by_relay(dispatcher, outcome->reason,
                     "correct the cause; the relay tries again now and then, and at once after "

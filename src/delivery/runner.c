@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/backoff.h"
 #include "base/crash_point.h"
+#include "base/hash.h"
 #include "delivery/attempt_report.h"
 #include "delivery/attempts.h"
 #include "delivery/shard.h"
@@ -18,13 +19,23 @@
 /* Progress is written so soon, with that of the other sinks. */
 #define SETTLE_MS 20
 
+static uint64_t hash_target(const void *owner, const struct event *event)
+{
+        const struct sink *sink = owner;
+        char target[sizeof((struct verdict *)NULL)->target];
+
+        sink->ops->describe_target(sink, event, NULL, target, sizeof target);
+        return hash_text(target);
+}
+
 struct lane_policy runner_policy(const struct dispatcher *dispatcher)
 {
         const struct sink_config *config = dispatcher->config;
+        const struct sink *sink = dispatcher->sink;
 
         return (struct lane_policy){.by_key = config->order == ORDER_KEY,
-            .sink_keeps_order = dispatcher->sink->ops->keeps_order,
-            .max_concurrent = dispatcher->sink->max_concurrent,
+            .sink_keeps_order = sink->ops->keeps_order,
+            .max_concurrent = sink->max_concurrent,
             .max_in_flight = config->max_in_flight,
             .max_in_flight_bytes = config->max_in_flight_bytes,
             .max_event_bytes = config->max_event_bytes,
@@ -41,7 +52,9 @@ struct lane_policy runner_policy(const struct dispatcher *dispatcher)
                 .delays_ms = config->retry.delays_ms,
                 .n_delays = config->retry.n_delays,
                 .max_attempts = config->retry.attempts,
-                .max_age_ms = config->retry.max_age_ms}};
+                .max_age_ms = config->retry.max_age_ms},
+            .hash_target = sink->has_targets ? hash_target : NULL,
+            .owner = sink};
 }
 
 static void on_due(void *owner)

@@ -12,6 +12,8 @@
 #include "lane/lane.h"
 #include "outbox/receiver.h"
 
+enum lane_word { LANE_IS_UP, LANE_ASKS_ANOTHER, LANE_IS_DOWN };
+
 struct runner_ops {
         /* Reads a page; answered by runner_take_page() or runner_fail_page(). */
         void (*read)(struct runner *runner, struct page_request *request);
@@ -32,6 +34,7 @@ struct runner {
         int32_t lane_number;
 
         struct lane lane;
+        enum lane_word told;      /* of its destination, in the log */
         struct lane_store *store; /* owned */
         struct timer *due;        /* the lane's next_due */
         struct filtering filtering;

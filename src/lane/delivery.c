@@ -147,10 +147,15 @@ void ready_queue_clear_suspicion(struct ready_queue *ready)
         }
 }
 
-bool ready_queue_is_any_ready(const struct ready_queue *ready)
+bool ready_queue_is_any_unsuspected(const struct ready_queue *ready)
 {
         return !list_is_empty(&ready->resumed) || !list_is_empty(&ready->parked) ||
-               !list_is_empty(&ready->fresh) || !list_is_empty(&ready->suspects);
+               !list_is_empty(&ready->fresh);
+}
+
+bool ready_queue_is_any_ready(const struct ready_queue *ready)
+{
+        return ready_queue_is_any_unsuspected(ready) || !list_is_empty(&ready->suspects);
 }
 
 static struct list *next_list(struct ready_queue *ready)
@@ -163,15 +168,20 @@ static struct list *next_list(struct ready_queue *ready)
         return list_is_empty(&ready->fresh) ? &ready->suspects : &ready->fresh;
 }
 
-struct delivery *ready_queue_take_next(struct ready_queue *ready)
+struct delivery *ready_queue_next(struct ready_queue *ready)
 {
         struct list *list = next_list(ready);
-        struct delivery *delivery;
 
-        if (list_is_empty(list))
+        return list_is_empty(list) ? NULL : delivery_of(list->next);
+}
+
+struct delivery *ready_queue_take_next(struct ready_queue *ready)
+{
+        struct delivery *delivery = ready_queue_next(ready);
+
+        if (delivery == NULL)
                 return NULL;
-        ready->is_turn_of_parked = list != &ready->parked;
-        delivery = delivery_of(list->next);
+        ready->is_turn_of_parked = next_list(ready) != &ready->parked;
         list_remove(&delivery->link);
         return delivery;
 }

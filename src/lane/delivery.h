@@ -50,9 +50,7 @@ struct delivery {
         /* parked_reader::claimed, while it is in memory and has or gets a row. */
         struct list claimed_link;
 
-        /* An unanswered attempt is charged only if the sink answered others since. */
-        bool is_suspect;
-        uint64_t n_answers_then; /* of the lane, when it failed last without being charged */
+        uint64_t n_started; /* attempts of the lane, with the latest one of this */
 
         /* What the database is to know; owned; NULL: nothing. The second one waits until the first
          * one, which a settle carries, is written. */
@@ -106,8 +104,8 @@ bool delivery_has_row(const struct delivery *delivery);
  *   resumed   started or blocked before; these go first
  *   parked    read back from courier.parked    } these two in turn
  *   fresh     from the stream, never started   }
- *   suspects  the destination did not answer them: they go when no other can,
- *             until it has answered others
+ *   suspects  they blame the destination, or their target is blamed: they go
+ *             when no other can, until it has answered others (suspects.h)
  *
  * The lists link delivery::link, and own nothing.
  */
@@ -133,4 +131,6 @@ void ready_queue_resume(struct ready_queue *ready, struct delivery *delivery);
 void ready_queue_clear_suspicion(struct ready_queue *ready);
 
 bool ready_queue_is_any_ready(const struct ready_queue *ready);
+bool ready_queue_is_any_unsuspected(const struct ready_queue *ready);
+struct delivery *ready_queue_next(struct ready_queue *ready);      /* NULL if none is ready */
 struct delivery *ready_queue_take_next(struct ready_queue *ready); /* NULL if none is ready */

@@ -32,6 +32,7 @@ static void reset(struct lane *lane, const struct cursor *position, uint64_t n_r
         parked_reader_reset(&lane->parked, n_rows);
         key_order_deinit(&lane->order);
         ready_queue_init(&lane->ready);
+        suspects_forget_all(&lane->suspects);
         settler_init(&lane->settler);
 }
 
@@ -199,7 +200,7 @@ static int64_t earlier(int64_t a_ms, int64_t b_ms)
  * not help while an attempt in flight has to end first. */
 static int64_t start_due(const struct lane *lane)
 {
-        int64_t due_ms = lane->breaker.state == BREAKER_OPEN ? lane->breaker.until_ms : -1;
+        int64_t due_ms = lane_probe_due(lane);
 
         if (!lane_may_start(lane) || !breaker_has_room(&lane->breaker, lane->n_in_flight))
                 return -1;

@@ -24,6 +24,7 @@
 #include "lane/readers.h"
 #include "lane/retry.h"
 #include "lane/settler.h"
+#include "lane/suspects.h"
 #include "lane/window.h"
 #include "outbox/page.h"
 #include "outbox/parked.h"
@@ -50,6 +51,15 @@ struct lane_policy {
         int64_t settle_idle_ms;
         int64_t settle_step_ms; /* at multiples of this, so that many lanes go together; 0: any */
         struct retry_policy retry;
+        /* For a sink where each event names its target: a hash of that. NULL: all have one. */
+        uint64_t (*hash_target)(const void *owner, const struct event *event);
+        const void *owner; /* of hash_target(); borrowed */
+};
+
+/* The breaker is open because of one event, or of events to one target: another is to be asked. */
+struct doubt {
+        bool is_open;
+        int64_t ask_ms; /* so soon, if one is ready */
 };
 
 enum lane_state { LANE_UNOWNED, LANE_OWNED, LANE_LEAVING };
@@ -75,7 +85,9 @@ struct lane {
         bool is_draining;     /* nothing new is read or started, until the lane is owned anew */
         bool is_paused;       /* the same, until the lane is resumed */
         uint32_t n_in_flight; /* attempts with the sink */
-        uint64_t n_answers;   /* attempts that prove the destination to be up */
+        uint64_t n_started;   /* attempts so far */
+        uint64_t n_answered;  /* delivery::n_started of the last of them that was answered: whose
+                               * event was taken, or refused for itself */
 
         /* Each has its own file. No other one changes it, but for a ring, which lane.c notes. */
         struct stream_reader stream;
@@ -84,6 +96,8 @@ struct lane {
         struct key_order order;
         struct ready_queue ready;
         struct breaker breaker;
+        struct doubt doubt;
+        struct suspects suspects;
         struct rate rate;
         struct settler settler;
 };
@@ -156,6 +170,9 @@ void lane_take_parked(struct lane *lane, struct parked_batch *batch, int64_t now
 
 /* lane_start_next() has one, unless all that are ready have to wait for their keys. */
 bool lane_wants_start(const struct lane *lane, int64_t now_ms);
+
+/* The breaker is open, and no other event is ready that is to be asked before that is believed. */
+bool lane_is_down(const struct lane *lane);
 
 /* The next delivery to hand to the sink, or NULL. Its attempt carries its event and number. */
 struct delivery *lane_start_next(struct lane *lane, int64_t now_ms);

@@ -1,7 +1,18 @@
-/* Which delivery goes to the sink next, and what its outcome means: is it the event's fault, or the
- * destination's? */
+/*
+ * Which delivery goes to the sink next, and what its outcome means: is it the event's fault, or the
+ * destination's?
+ *
+ * One event proves nothing about the destination, whatever the answer to it says. So its first
+ * answer that blames the destination makes it a suspect, with its target, and is not charged: the
+ * breaker opens, and another event is tried before it, to another target if there is one. If that
+ * is answered, the suspect is tried again, and is charged like any event that fails; if that blames
+ * the destination, too, the destination is down.
+ */
 #include "lane/consistency.h"
 #include "lane/lane_internal.h"
+
+/* Another event is asked so soon, and a suspect in the way of all others comes back so late. */
+enum { ASK_MS = 200, ASIDE_MS = 5000 };
 
 static bool has_free_slot(const struct lane *lane)
 {
@@ -13,46 +24,140 @@ bool lane_may_start(const struct lane *lane)
         return !lane_is_idle(lane) && has_free_slot(lane) && ready_queue_is_any_ready(&lane->ready);
 }
 
+/* The breaker is open because of one event, and one that is ready will show whose fault it is. */
+static bool asks_another(const struct lane *lane)
+{
+        return lane->doubt.is_open && ready_queue_is_any_unsuspected(&lane->ready);
+}
+
+bool lane_is_down(const struct lane *lane)
+{
+        return lane->breaker.state != BREAKER_CLOSED && !asks_another(lane);
+}
+
+int64_t lane_probe_due(const struct lane *lane)
+{
+        if (lane->breaker.state != BREAKER_OPEN)
+                return -1;
+        return asks_another(lane) && lane->doubt.ask_ms < lane->breaker.until_ms
+                   ? lane->doubt.ask_ms
+                   : lane->breaker.until_ms;
+}
+
+static uint64_t event_key(const struct delivery *delivery)
+{
+        return (uint64_t)delivery->event->id;
+}
+
+/* 0: all events go to one target. */
+static uint64_t target_key(const struct lane *lane, const struct delivery *delivery)
+{
+        const struct lane_policy *policy = &lane->policy;
+
+        if (policy->hash_target == NULL)
+                return 0;
+        return policy->hash_target(policy->owner, delivery->event) | UINT64_C(1) << 63; /* no id */
+}
+
+/* It or its target has failed, and since then no others were answered; or, in doubt, it has failed
+ * before the lane was owned. */
+static bool is_suspect(const struct lane *lane, const struct delivery *delivery)
+{
+        if (lane->breaker.state != BREAKER_CLOSED && delivery->n_attempts > 0)
+                return true;
+        return lane->suspects.n > 0 &&
+               (suspects_since(&lane->suspects, event_key(delivery)) > lane->n_answered ||
+                   suspects_since(&lane->suspects, target_key(lane, delivery)) > lane->n_answered);
+}
+
+/* Others were. */
+static bool is_guilty(const struct lane *lane, const struct delivery *delivery)
+{
+        uint64_t own = suspects_since(&lane->suspects, event_key(delivery));
+        uint64_t of_target = suspects_since(&lane->suspects, target_key(lane, delivery));
+
+        return (own != 0 && own <= lane->n_answered) ||
+               (of_target != 0 && of_target <= lane->n_answered);
+}
+
+/* Blocks what stands behind its key, and puts suspects behind others. NULL: none is left. */
+static struct delivery *sort_ready(struct lane *lane)
+{
+        struct delivery *next;
+
+        while ((next = ready_queue_next(&lane->ready)) != NULL) {
+                bool may_start = key_order_may_start(&lane->order, next);
+                if (may_start &&
+                    !(ready_queue_is_any_unsuspected(&lane->ready) && is_suspect(lane, next)))
+                        break;
+                list_remove(&next->link);
+                if (may_start) {
+                        ready_queue_add_suspect(&lane->ready, next);
+                } else {
+                        key_order_block(next);
+                        settler_note_blocked(&lane->settler, next);
+                }
+        }
+        return next;
+}
+
 struct delivery *lane_start_next(struct lane *lane, int64_t now_ms)
 {
         struct delivery *delivery;
 
-        if (!lane_may_start(lane) || rate_due_ms(&lane->rate) > now_ms ||
-            !breaker_admits(&lane->breaker, now_ms, lane->n_in_flight))
+        if (!lane_may_start(lane) || sort_ready(lane) == NULL || rate_due_ms(&lane->rate) > now_ms)
                 return NULL;
-        while ((delivery = ready_queue_take_next(&lane->ready)) != NULL) {
-                if (!key_order_may_start(&lane->order, delivery)) {
-                        key_order_block(delivery);
-                        settler_note_blocked(&lane->settler, delivery);
-                        continue;
-                }
-                delivery->state = DELIVERY_IN_FLIGHT;
-                delivery->started_ms = now_ms;
-                delivery->n_attempts++;
-                if (!delivery->is_suspect)
-                        delivery->n_answers_then = lane->n_answers;
-                delivery->attempt.event = delivery->event;
-                delivery->attempt.number = delivery->n_attempts;
-                lane->n_in_flight++;
-                rate_spend(&lane->rate, now_ms);
-                key_order_note_started(&lane->order, delivery, &lane->ready);
-                break;
-        }
+        if (lane_probe_due(lane) <= now_ms)
+                breaker_probe_now(&lane->breaker, now_ms);
+        if (!breaker_admits(&lane->breaker, now_ms, lane->n_in_flight))
+                return NULL;
+        delivery = ready_queue_take_next(&lane->ready);
+        delivery->state = DELIVERY_IN_FLIGHT;
+        delivery->started_ms = now_ms;
+        delivery->n_attempts++;
+        delivery->n_started = ++lane->n_started;
+        delivery->attempt.event = delivery->event;
+        delivery->attempt.number = delivery->n_attempts;
+        lane->n_in_flight++;
+        rate_spend(&lane->rate, now_ms);
+        key_order_note_started(&lane->order, delivery, &lane->ready);
         lane_assert_consistent(lane);
         return delivery;
 }
 
-/* The destination works. */
-static void note_up(struct lane *lane)
+/* The destination worked, as it has answered this attempt. */
+static void note_answered(struct lane *lane, const struct delivery *delivery)
 {
-        breaker_note_up(&lane->breaker);
-        if (lane->breaker.state == BREAKER_CLOSED)
+        if (delivery->n_started > lane->n_answered)
+                lane->n_answered = delivery->n_started;
+        if (lane->breaker.state == BREAKER_CLOSED) {
+                lane->doubt.is_open = false;
                 ready_queue_clear_suspicion(&lane->ready);
+        }
+}
+
+/* It has taken or refused this event. */
+static void note_up(struct lane *lane, const struct delivery *delivery)
+{
+        suspects_forget(&lane->suspects, event_key(delivery));
+        if (lane->suspects.n > 0)
+                suspects_forget(&lane->suspects, target_key(lane, delivery));
+        breaker_note_up(&lane->breaker);
+        note_answered(lane, delivery);
 }
 
 static bool is_behind_parked(const struct delivery *delivery)
 {
         return key_order_is_behind_parking(delivery) || key_order_is_behind_stored(delivery);
+}
+
+/* A suspect that fills the memory, or keeps the lane from what could be asked instead: it lets it
+ * read no more, or holds up the cursor, behind which other events are to be parked. */
+static bool is_in_the_way(const struct lane *lane, const struct delivery *delivery, int64_t now_ms)
+{
+        return delivery->event->payload_bytes > lane->policy.max_in_flight_bytes / 4 ||
+               (!ready_queue_is_any_unsuspected(&lane->ready) &&
+                   (window_is_held_up(&lane->window) || lane_is_full(lane, now_ms)));
 }
 
 /* Not the event's fault: it is as if the attempt had not been started. */
@@ -70,41 +175,37 @@ static void take_back(struct lane *lane, struct delivery *delivery, int64_t now_
                 lane_decide_parked(lane, delivery, now_ms, NULL, now_ms);
         } else if (!key_order_is_first(delivery)) {
                 key_order_block(delivery);
-        } else if (delivery->is_suspect) {
-                ready_queue_add_suspect(&lane->ready, delivery);
-        } else {
+        } else if (!is_suspect(lane, delivery)) {
                 ready_queue_resume(&lane->ready, delivery);
+        } else {
+                (void)sort_ready(lane); /* others go before it */
+                if (is_in_the_way(lane, delivery, now_ms))
+                        lane_decide_parked(lane, delivery, now_ms + ASIDE_MS, NULL, now_ms);
+                else
+                        ready_queue_add_suspect(&lane->ready, delivery);
         }
 }
 
-static void note_down(
-    struct lane *lane, const struct outcome *outcome, int64_t now_ms, uint32_t jitter)
+/* The destination is down, or this event says so; NULL: all do. */
+static void note_down(struct lane *lane, const struct delivery *delivery,
+    const struct outcome *outcome, int64_t now_ms, uint32_t jitter)
 {
+        struct doubt *doubt = &lane->doubt;
+        enum breaker_state before = lane->breaker.state;
+        int64_t ask_ms = now_ms + (outcome->delay_ms > ASK_MS ? outcome->delay_ms : ASK_MS);
+
         breaker_note_down(
             &lane->breaker, now_ms, outcome->delay_ms, outcome->needs_operator, jitter);
-}
-
-/*
- * A RETRY says something about the destination, not about the event, in two
- * cases: the destination did not answer, and has not answered others either; or
- * the sink counts as down already because event after event failed. Then
- * nothing is charged, until the same event fails once more after the
- * destination has answered others.
- *
- * A destination that read the event and refused it did say something about the
- * event. The attempt is charged, if only at the pace of the probes: otherwise
- * such events, once nothing else is left, would keep the sink down for ever.
- */
-static bool is_an_outage(
-    const struct lane *lane, const struct delivery *delivery, const struct outcome *outcome)
-{
-        bool answered_others = lane->n_answers > delivery->n_answers_then;
-
-        if (lane->breaker.state == BREAKER_CLOSED)
-                return outcome->is_unanswered && !answered_others;
-        if (!outcome->is_unanswered && (!lane->breaker.is_suspicion || outcome->max_attempts > 0))
-                return false;
-        return !(delivery->is_suspect && answered_others);
+        /* What has failed before is no witness, nor what was in flight when it opened. */
+        if (before == BREAKER_CLOSED)
+                doubt->is_open = delivery != NULL;
+        else if (delivery == NULL ||
+                 (before == BREAKER_HALF_OPEN && delivery->n_attempts == 1 &&
+                     suspects_since(&lane->suspects, event_key(delivery)) == 0 &&
+                     suspects_since(&lane->suspects, target_key(lane, delivery)) == 0))
+                doubt->is_open = false;
+        if (before != BREAKER_OPEN || (outcome->delay_ms >= 0 && ask_ms > doubt->ask_ms))
+                doubt->ask_ms = ask_ms;
 }
 
 /* The event is to come later: it is parked like one that failed, but nothing is charged. */
@@ -118,34 +219,47 @@ static struct lane_result postpone(
         return (struct lane_result){.decision = LANE_PARKED, .retry_ms = outcome->delay_ms};
 }
 
-static struct lane_result finish_retry(struct lane *lane, struct delivery *delivery,
+/* The answer to this event, or that there was none, blames the destination. */
+static bool is_blaming(const struct outcome *outcome)
+{
+        return outcome->kind == OUTCOME_SINK_DOWN || outcome->is_unanswered;
+}
+
+/*
+ * Is the event to be charged? One that blames the destination, only while that works, as others
+ * show that were answered since it or its target failed before; one without an answer also if
+ * others that began later were answered. An event that was refused for itself is charged, if only
+ * at the pace of the probes (otherwise such events, once nothing else is left, would keep the sink
+ * down for ever); but not while the sink counts as down because event after event failed so.
+ */
+static bool is_charged(
+    const struct lane *lane, const struct delivery *delivery, const struct outcome *outcome)
+{
+        bool others_work = is_guilty(lane, delivery) ||
+                           (outcome->is_unanswered && lane->n_answered > delivery->n_started);
+
+        if (is_blaming(outcome))
+                return lane->breaker.state == BREAKER_CLOSED && others_work;
+        return lane->breaker.state == BREAKER_CLOSED || !lane->breaker.is_suspicion ||
+               outcome->max_attempts > 0 || others_work;
+}
+
+static struct lane_result charge(struct lane *lane, struct delivery *delivery,
     const struct outcome *outcome, int64_t now_ms, uint32_t jitter)
 {
         struct retry_decision decision;
 
-        if (outcome->is_postponed)
-                return postpone(lane, delivery, outcome, now_ms);
-        if (is_an_outage(lane, delivery, outcome)) {
-                delivery->is_suspect = true;
-                delivery->n_answers_then = lane->n_answers;
-                if (outcome->is_unanswered)
-                        note_down(lane, outcome, now_ms, jitter);
-                else
-                        (void)breaker_note_failed(
-                            &lane->breaker, delivery->event->id, now_ms, jitter);
-                take_back(lane, delivery, now_ms);
-                return (struct lane_result){.decision = LANE_AGAIN};
-        }
-        if (!outcome->is_unanswered) {
-                (void)breaker_note_failed(&lane->breaker, delivery->event->id, now_ms, jitter);
-                if (lane->breaker.state == BREAKER_CLOSED)
-                        ready_queue_clear_suspicion(&lane->ready);
-        }
+        (void)breaker_note_failed(&lane->breaker, delivery->event->id, now_ms, jitter);
+        if (is_blaming(outcome))
+                suspects_note(&lane->suspects, event_key(delivery), lane->n_started + 1);
+        else if (lane->breaker.state == BREAKER_CLOSED)
+                note_answered(lane, delivery);
 
         decision = retry_decide(
             &lane->policy.retry, outcome, delivery->n_attempts, delivery->retried_ms, jitter);
         key_order_note_failed(delivery);
         if (decision.gives_up) {
+                suspects_forget(&lane->suspects, event_key(delivery));
                 lane_decide_dead(lane, delivery, decision.reason, outcome->reason, now_ms);
                 return (struct lane_result){.decision = LANE_DEAD, .reason = decision.reason};
         }
@@ -154,25 +268,43 @@ static struct lane_result finish_retry(struct lane *lane, struct delivery *deliv
         return (struct lane_result){.decision = LANE_PARKED, .retry_ms = decision.delay_ms};
 }
 
+static struct lane_result finish_failed(struct lane *lane, struct delivery *delivery,
+    const struct outcome *outcome, int64_t now_ms, uint32_t jitter)
+{
+        if (outcome->kind == OUTCOME_RETRY && outcome->is_postponed)
+                return postpone(lane, delivery, outcome, now_ms);
+        if (outcome->kind == OUTCOME_SINK_DOWN && outcome->concerns_all) {
+                note_down(lane, NULL, outcome, now_ms, jitter);
+        } else if (is_charged(lane, delivery, outcome)) {
+                return charge(lane, delivery, outcome, now_ms, jitter);
+        } else {
+                if (is_blaming(outcome))
+                        note_down(lane, delivery, outcome, now_ms, jitter);
+                else
+                        (void)breaker_note_failed(
+                            &lane->breaker, delivery->event->id, now_ms, jitter);
+                suspects_note(&lane->suspects, event_key(delivery), lane->n_started + 1);
+                suspects_note(&lane->suspects, target_key(lane, delivery), lane->n_started + 1);
+        }
+        take_back(lane, delivery, now_ms);
+        return (struct lane_result){.decision = LANE_AGAIN};
+}
+
 struct lane_result lane_judge(struct lane *lane, struct delivery *delivery,
     const struct outcome *outcome, int64_t now_ms, uint32_t jitter)
 {
         switch (outcome->kind) {
         case OUTCOME_DELIVERED:
-                lane->n_answers++;
-                note_up(lane);
+                note_up(lane, delivery);
                 lane_decide_delivered(lane, delivery, now_ms);
                 return (struct lane_result){.decision = LANE_DELIVERED};
         case OUTCOME_REJECTED:
-                lane->n_answers++;
-                note_up(lane);
+                note_up(lane, delivery);
                 lane_decide_dead(lane, delivery, DEAD_REJECTED, outcome->reason, now_ms);
                 return (struct lane_result){.decision = LANE_DEAD, .reason = DEAD_REJECTED};
         case OUTCOME_RETRY:
-                return finish_retry(lane, delivery, outcome, now_ms, jitter);
         case OUTCOME_SINK_DOWN:
-                note_down(lane, outcome, now_ms, jitter);
-                break;
+                return finish_failed(lane, delivery, outcome, now_ms, jitter);
         case OUTCOME_CANCELLED:
                 break;
         }

@@ -48,8 +48,14 @@ void lane_park_holes(struct lane *lane, int64_t now_ms);
 bool lane_may_claim(const struct lane *lane);
 bool lane_is_pressing(const struct lane *lane);
 
+/* There is more to read, and no room for it. */
+bool lane_is_full(const struct lane *lane, int64_t now_ms);
+
 /* lane_deliver.c: a delivery may start as far as the breaker and the rate let it. */
 bool lane_may_start(const struct lane *lane);
+
+/* When an open breaker lets the next one start; -1: it is not open. */
+int64_t lane_probe_due(const struct lane *lane);
 
 /* lane_finish() of a lane that is owned. */
 struct lane_result lane_judge(struct lane *lane, struct delivery *delivery,

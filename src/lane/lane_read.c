@@ -219,7 +219,15 @@ bool lane_may_claim(const struct lane *lane)
         /* While the destination is down, rows may as well stay where they are. But if nothing else
          * is ready, one of them has to be the probe. */
         return !lane_is_idle(lane) && !lane->parked.is_reading && parked_room(lane) > 0 &&
-               (lane->breaker.state == BREAKER_CLOSED || !ready_queue_is_any_ready(&lane->ready));
+               (lane->breaker.state == BREAKER_CLOSED ||
+                   !ready_queue_is_any_unsuspected(&lane->ready));
+}
+
+bool lane_is_full(const struct lane *lane, int64_t now_ms)
+{
+        return (stream_reader_may_ask(&lane->stream) && page_events(lane) == 0) ||
+               (parked_reader_may_ask(&lane->parked, &lane->order, now_ms) &&
+                   parked_room(lane) == 0);
 }
 
 bool lane_wants_parked(struct lane *lane, int64_t now_ms, struct parked_request *out_request)

@@ -1,13 +1,18 @@
 #include "lane/retry.h"
 
+/* While others are taken, an event whose answers call for an operator is tried so often. */
+enum { MOST_LIKELY_PERMANENT = 5 };
+
 /* 0: any number. An outcome may only ask for fewer attempts than the policy allows. */
 static uint32_t max_attempts(const struct retry_policy *policy, const struct outcome *outcome)
 {
+        uint32_t max = outcome->max_attempts;
+
+        if (max == 0 && outcome->needs_operator)
+                max = MOST_LIKELY_PERMANENT;
         if (policy->max_attempts == 0)
-                return outcome->max_attempts;
-        if (outcome->max_attempts == 0 || outcome->max_attempts > policy->max_attempts)
-                return policy->max_attempts;
-        return outcome->max_attempts;
+                return max;
+        return max == 0 || max > policy->max_attempts ? policy->max_attempts : max;
 }
 
 static bool is_last_attempt(

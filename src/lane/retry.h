@@ -31,9 +31,10 @@ struct retry_decision {
 };
 
 /*
- * After an attempt that ended in RETRY. `n_attempts` counts it too; `retried_ms` is the sum of the
- * delays before it; `jitter` is any 32-bit value. The delay is the policy's own, or the one that
- * the peer asked for if that is larger (at most RETRY_MAX_PEER_DELAY_MS).
+ * After an attempt that ended in RETRY, or in a SINK_DOWN that is charged. `n_attempts` counts it
+ * too; `retried_ms` is the sum of the delays before it; `jitter` is any 32-bit value. The delay is
+ * the policy's own, or the one that the peer asked for if that is larger (at most
+ * RETRY_MAX_PEER_DELAY_MS).
  */
 struct retry_decision retry_decide(const struct retry_policy *policy, const struct outcome *outcome,
     uint32_t n_attempts, int64_t retried_ms, uint32_t jitter);

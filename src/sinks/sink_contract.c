@@ -52,6 +52,7 @@ struct outcome outcome_down(enum outcome_fault fault, bool needs_operator, const
         struct outcome outcome = {.kind = OUTCOME_SINK_DOWN,
             .fault = fault,
             .delay_ms = OUTCOME_NO_DELAY,
+            .concerns_all = true,
             .needs_operator = needs_operator};
         va_list arguments;
 

@@ -25,10 +25,6 @@ void sink_close(struct sink *sink, sink_closed_fn *on_closed, void *owner);
 void sink_probed_later(
     struct sink *sink, sink_probed_fn *on_probed, void *owner, const struct outcome *outcome);
 
-/* A SINK_DOWN, its reason as outcome_make() makes it. */
-struct outcome outcome_down(enum outcome_fault fault, bool needs_operator, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
 /* Puts the sink's name and `where` before an error that only says what is wrong. Returns false. */
 bool sink_blame(const char *name, const char *where, struct error *error);
 

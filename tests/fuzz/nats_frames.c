@@ -30,7 +30,6 @@ static void check_answer(const struct nats_frame *frame, unsigned switches)
 {
         const struct nats_answer_rules rules = {
             .duplicates = (switches & 1) != 0 ? NATS_DUPLICATES_BY_SUBJECT : NATS_DUPLICATES_ID,
-            .is_subject_per_event = (switches & 2) != 0,
             .is_transient = (switches & 4) != 0};
         const struct outcome outcome = nats_answer_judge(frame, &rules);
 

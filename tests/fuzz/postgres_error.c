@@ -22,8 +22,10 @@ static void check(const struct postgres_error *error)
         fuzz_require(!outcome->is_postponed ||
                          (strncmp(error->sqlstate, "PC002", 5) == 0 && outcome->delay_ms >= 0),
             "only PC002 with a delay comes at no cost", outcome->reason);
-        fuzz_require(outcome->kind != OUTCOME_SINK_DOWN || !verdict.is_of_event,
-            "what ails the sink is no event's fault", outcome->reason);
+        fuzz_require(!outcome->concerns_all, "the lane judges whom it concerns", outcome->reason);
+        fuzz_require(
+            outcome->kind != OUTCOME_SINK_DOWN || !verdict.is_of_event || error->context != NULL,
+            "a batch is divided for what a function raised", outcome->reason);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -21,7 +21,6 @@ enum { MAX_MESSAGES = 64 };
 #define PASSWORD "swordfish-27"
 
 struct world {
-        struct rabbitmq_policy policy;
         struct rabbitmq_unconfirmed ring;
         struct event events[MAX_MESSAGES];
         struct attempt attempts[MAX_MESSAGES];
@@ -79,18 +78,18 @@ static void take_return(struct world *world, struct amqp_span message_id)
                         world->is_returned[i] = true;
 }
 
-static void take_close(const struct world *world, const struct amqp_news *news)
+static void take_close(const struct amqp_news *news)
 {
         struct outcome outcome = rabbitmq_judge_close(news, "mq:5672");
 
         fuzz_require_outcome(&outcome);
         fuzz_require(outcome.kind == OUTCOME_SINK_DOWN, "a close delivers nothing", "");
-        if (news->method != AMQP_CHANNEL_CLOSE || rabbitmq_close_is_for_all(&world->policy, news))
+        if (news->method != AMQP_CHANNEL_CLOSE || rabbitmq_close_is_for_all(news))
                 return;
         outcome = rabbitmq_judge_guilty(news);
         fuzz_require_outcome(&outcome);
         fuzz_require(outcome.kind == OUTCOME_REJECTED ||
-                         (outcome.kind == OUTCOME_RETRY && outcome.max_attempts > 0),
+                         (outcome.kind == OUTCOME_SINK_DOWN && outcome.needs_operator),
             "what closes a channel does not go on for ever", outcome.reason);
 }
 
@@ -128,7 +127,7 @@ static void take(struct world *world, const struct amqp_news *news, unsigned swi
                 return;
         case AMQP_CLOSE:
         case AMQP_CHANNEL_CLOSE:
-                take_close(world, news);
+                take_close(news);
                 return;
         default:
                 take_greeting(news, switches);
@@ -174,7 +173,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         struct amqp_news news;
         size_t n;
 
-        world->policy.is_key_fixed = (switches & 4) != 0;
         world->n_messages = fuzz_take_byte(&fuzz) % (MAX_MESSAGES + 1);
         rabbitmq_unconfirmed_init(&world->ring);
         for (unsigned i = 0; i < world->n_messages; i++) {

@@ -238,7 +238,7 @@ Test(kafka_mock, judges_the_errors_of_brokers)
         rig_destroy(&rig);
 }
 
-Test(kafka_mock, tries_a_topic_that_the_event_names_five_times)
+Test(kafka_mock, leaves_it_to_the_lane_if_a_topic_that_the_event_names_is_refused)
 {
         static char template[] = "{{topic}}";
         struct rig rig;
@@ -251,8 +251,9 @@ Test(kafka_mock, tries_a_topic_that_the_event_names_five_times)
         push_errors(&rig, RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED, 1);
         rig_deliver_all(&rig, 1);
 
-        expect_outcome(&rig, 1, OUTCOME_RETRY, "authorization failed");
-        cr_expect(rig.driver.attempts[1].outcome.max_attempts == 5);
+        expect_outcome(&rig, 1, OUTCOME_SINK_DOWN, "authorization failed");
+        cr_expect(rig.driver.sink->has_targets);
+        cr_expect(!rig.driver.attempts[1].outcome.concerns_all);
         rig_destroy(&rig);
 }
 

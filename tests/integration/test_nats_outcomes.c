@@ -25,7 +25,7 @@ Test(nats_outcomes, needs_an_operator_where_no_stream_takes_the_subject)
         rig_stop(&rig);
 }
 
-Test(nats_outcomes, tries_again_where_no_stream_takes_the_subject_of_one_event)
+Test(nats_outcomes, leaves_it_to_the_lane_if_no_stream_takes_the_subject_of_one_event)
 {
         static char subject[] = "{{topic}}";
         const struct outcome *outcome;
@@ -39,9 +39,8 @@ Test(nats_outcomes, tries_again_where_no_stream_takes_the_subject_of_one_event)
         rig_deliver_all(&rig, 2);
 
         outcome = &rig.driver.attempts[0].outcome;
-        expect_outcome(&rig, 0, OUTCOME_RETRY, "no stream takes");
-        cr_expect(outcome->max_attempts == 5);
-        cr_expect(outcome->is_unanswered, "a cluster without a majority would charge it");
+        expect_outcome(&rig, 0, OUTCOME_SINK_DOWN, "no stream takes");
+        cr_expect(outcome->max_attempts == 5 && !outcome->concerns_all);
         expect_outcome(&rig, 1, OUTCOME_DELIVERED, "");
         rig_stop(&rig);
 }
@@ -284,7 +283,7 @@ Test(nats_outcomes, needs_an_operator_where_it_may_not_publish)
         rig_stop(&rig);
 }
 
-Test(nats_outcomes, tries_only_those_again_whose_subject_is_forbidden)
+Test(nats_outcomes, refuses_only_those_whose_subject_is_forbidden)
 {
         struct rig rig;
 
@@ -298,9 +297,9 @@ Test(nats_outcomes, tries_only_those_again_whose_subject_is_forbidden)
 
         for (unsigned i = 0; i < 6; i++) {
                 bool is_forbidden = rig.events[i].topic[0] != 'o';
-                expect_outcome(&rig, i, is_forbidden ? OUTCOME_RETRY : OUTCOME_DELIVERED,
+                expect_outcome(&rig, i, is_forbidden ? OUTCOME_SINK_DOWN : OUTCOME_DELIVERED,
                     is_forbidden ? "Permissions Violation for Publish" : "");
-                cr_expect(!is_forbidden || rig.driver.attempts[i].outcome.max_attempts == 5);
+                cr_expect(!is_forbidden || rig.driver.attempts[i].outcome.needs_operator);
         }
         rig_stop(&rig);
 }

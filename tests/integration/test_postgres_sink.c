@@ -263,7 +263,7 @@ static const struct {
     {"{\"code\": \"P0001\"}", OUTCOME_RETRY, "as P0001", false, false, -1},
     {"{\"code\": \"57P03\"}", OUTCOME_SINK_DOWN, "as 57P03", false, false, -1},
     {"{\"code\": \"53200\"}", OUTCOME_SINK_DOWN, "as 53200", false, false, -1},
-    {"{\"code\": \"42P01\"}", OUTCOME_RETRY, "as 42P01", false, true, -1},
+    {"{\"code\": \"42P01\"}", OUTCOME_SINK_DOWN, "as 42P01", false, true, -1},
 };
 
 Test(postgres_sink, judges_what_a_function_raises)
@@ -530,7 +530,7 @@ Test(postgres_sink, says_which_right_a_role_lacks)
 
         /* In the function the role has no right to the table: that is not known before. */
         rig_deliver_all(&rig, 1);
-        expect_outcome(&rig, 0, OUTCOME_RETRY, "permission denied for table done");
+        expect_outcome(&rig, 0, OUTCOME_SINK_DOWN, "permission denied for table done");
         rig_stop(&rig);
 }
 

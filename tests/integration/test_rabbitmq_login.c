@@ -107,8 +107,8 @@ Test(rabbitmq_login, tries_a_few_times_if_only_some_routing_keys_are_refused)
         rig_deliver_all(&rig, 4);
 
         cr_expect(rig_count(&rig, OUTCOME_DELIVERED) == 3);
-        expect_outcome(&rig, 1, OUTCOME_RETRY, "access to topic 'bills'");
-        cr_expect(rig.driver.attempts[1].outcome.max_attempts == 5);
+        expect_outcome(&rig, 1, OUTCOME_SINK_DOWN, "access to topic 'bills'");
+        cr_expect(!rig.driver.attempts[1].outcome.concerns_all);
         rig_stop(&rig);
 }
 

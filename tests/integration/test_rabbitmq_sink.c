@@ -184,11 +184,11 @@ Test(rabbitmq_sink, takes_nothing_for_delivered_that_no_queue_took)
         rig_open(&rig);
         rig_deliver_all(&rig, 200);
 
-        cr_expect(rig_count(&rig, OUTCOME_RETRY) == 100);
+        cr_expect(rig_count(&rig, OUTCOME_SINK_DOWN) == 100);
         cr_expect(rig_count(&rig, OUTCOME_DELIVERED) == 100);
         expect_outcome(
-            &rig, 0, OUTCOME_RETRY, "unroutable: no queue is bound to exchange 'events'");
-        cr_expect(rig.driver.attempts[0].outcome.max_attempts == 5);
+            &rig, 0, OUTCOME_SINK_DOWN, "unroutable: no queue is bound to exchange 'events'");
+        cr_expect(!rig.driver.attempts[0].outcome.concerns_all);
         cr_expect(rig.driver.attempts[0].outcome.fault == OUTCOME_FAULT_AMQP);
         json_decref(rig_drain(&rig, "q", 100));
 
@@ -271,7 +271,7 @@ Test(rabbitmq_sink, takes_a_nack_for_a_queue_that_is_full)
         rig_stop(&rig);
 }
 
-Test(rabbitmq_sink, retries_after_a_nack_if_the_event_names_the_queue)
+Test(rabbitmq_sink, leaves_it_to_the_lane_if_the_event_names_a_queue_that_refuses_it)
 {
         struct rig rig;
 
@@ -283,7 +283,8 @@ Test(rabbitmq_sink, retries_after_a_nack_if_the_event_names_the_queue)
         rig_open(&rig);
         rig_deliver_all(&rig, 20);
 
-        expect_outcome(&rig, 19, OUTCOME_RETRY, "nack");
+        expect_outcome(&rig, 19, OUTCOME_SINK_DOWN, "nack");
+        cr_expect(rig.driver.sink->has_targets);
         rig_stop(&rig);
 }
 
@@ -331,7 +332,7 @@ Test(rabbitmq_sink, takes_another_channel_after_a_nack)
         wait_until(has_another_channel, &watch, 20000, "the channel stays");
 
         rig_deliver_all(&rig, 1);
-        expect_outcome(&rig, rig.driver.n_started - 1, OUTCOME_RETRY, "nack");
+        expect_outcome(&rig, rig.driver.n_started - 1, OUTCOME_SINK_DOWN, "nack");
         free(watch.first);
         rig_stop(&rig);
 }
@@ -412,7 +413,7 @@ Test(rabbitmq_sink, declares_what_it_is_told_to)
         rig_deliver_all(&rig, 3);
 
         cr_expect(rig_count(&rig, OUTCOME_DELIVERED) == 2);
-        expect_outcome(&rig, 2, OUTCOME_RETRY, "unroutable");
+        expect_outcome(&rig, 2, OUTCOME_SINK_DOWN, "unroutable");
         expect_events(&rig, "mine", 0, 2);
         rig_stop(&rig);
 }

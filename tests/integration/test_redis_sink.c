@@ -188,8 +188,9 @@ Test(redis_sink, blames_no_event_when_memory_runs_out)
 
         n_before = rig_count(&rig, OUTCOME_DELIVERED);
         cr_expect(redis_server_count(&rig.server, "XLEN events") == n_before);
-        cr_expect(rig_count(&rig, OUTCOME_SINK_DOWN) == rig.driver.n_started - n_before);
-        expect_outcome(&rig, rig.driver.n_started - 1, OUTCOME_SINK_DOWN, "OOM ");
+        cr_expect(rig_count(&rig, OUTCOME_SINK_DOWN) > 0);
+        cr_expect(rig_count(&rig, OUTCOME_SINK_DOWN) + rig_count(&rig, OUTCOME_CANCELLED) ==
+                  rig.driver.n_started - n_before);
 
         redis_server_do(&rig.server, "CONFIG SET maxmemory 0");
         rig_deliver_all(&rig, 500);

@@ -24,7 +24,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-UNIT_TESTS = ["key_order", "window", "retry", "breaker", "lane", "lane_attempts",
+UNIT_TESTS = ["key_order", "window", "retry", "breaker", "lane", "lane_attempts", "lane_blame",
               "lane_giving_up", "lane_ownership", "lane_parking", "lane_regressions", "lane_suspicion", "rate", "receiver_health", "bell",
               "placement", "turns"]
 HEADER = ["| mutation | the simulator says | tests that fail |", "|---|---|---|"]

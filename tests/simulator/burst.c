@@ -47,14 +47,13 @@ void burst_note_sent(struct world *world, struct sim_attempt *attempt)
         }
 }
 
-static void give_back_waiting(
-    struct world *world, const struct sim_attempt *of, const struct outcome *outcome)
+static void give_back_waiting(struct world *world, const struct sim_attempt *of)
 {
         struct sim_attempt *at = next_sent(world, of, 0);
 
         for (; at != NULL; at = next_sent(world, of, at->sequence))
                 if (!at->is_in_burst)
-                        end(world, at, outcome->kind == OUTCOME_SINK_DOWN ? outcome : &cancelled);
+                        end(world, at, &cancelled);
 }
 
 static bool is_before(const struct sim_attempt *a, const struct sim_attempt *b)
@@ -92,7 +91,7 @@ void burst_tell(struct world *world, struct sim_attempt *attempt)
 
         for (; at != NULL && of.is_in_burst; at = next_decided(world, &of, at->sequence + 1)) {
                 if (stops_those_behind(&at->outcome))
-                        give_back_waiting(world, &of, &at->outcome);
+                        give_back_waiting(world, &of);
                 if (is_alone)
                         break;
         }
@@ -194,7 +193,8 @@ static bool is_refused_alone(const struct world *world, const struct sim_attempt
 {
         const struct sim_event *event = &world->database.events[attempt->event];
 
-        return event->n_rejections == 0 && destination_would_fail(world, event);
+        return destination_would_blame(world, event) ||
+               (event->n_rejections == 0 && destination_would_fail(world, event));
 }
 
 static bool is_any_refused(const struct world *world, struct sim_attempt *const burst[], size_t n)
@@ -209,8 +209,10 @@ static bool is_any_refused(const struct world *world, struct sim_attempt *const 
  * have hung up on it comes under suspicion. */
 static void lose(struct world *world, struct sim_attempt *burst[], size_t n, bool is_transaction)
 {
-        const struct outcome lost = {
-            .kind = OUTCOME_SINK_DOWN, .delay_ms = OUTCOME_NO_DELAY, .reason = "lost"};
+        const struct outcome lost = {.kind = OUTCOME_SINK_DOWN,
+            .delay_ms = OUTCOME_NO_DELAY,
+            .concerns_all = true,
+            .reason = "lost"};
         uint32_t n_done = dice_below(&world->dice, (uint32_t)n + 1);
 
         if (is_transaction)
@@ -219,9 +221,11 @@ static void lose(struct world *world, struct sim_attempt *burst[], size_t n, boo
                 n_done = 0;
         for (size_t i = 0; i < n; i++) {
                 struct sim_event *event = &world->database.events[burst[i]->event];
-                if (i < n_done && destination_rejects(event))
+                if (i < n_done && is_refused_alone(world, burst[i]))
+                        ;
+                else if (i < n_done && destination_rejects(event))
                         event->is_unplaced = true;
-                else if (i < n_done && !is_refused_alone(world, burst[i]))
+                else if (i < n_done)
                         destination_arrive(world, burst[i]);
                 end(world, burst[i], event->bytes >= 400 ? &unanswered : &lost);
                 burst[i]->ends_with_burst = true;
@@ -232,7 +236,10 @@ static void execute_one(struct world *world, struct sim_attempt *attempt)
 {
         struct sim_event *event = &world->database.events[attempt->event];
 
-        if (destination_rejects(event)) {
+        if (destination_blames(world, event)) {
+                struct outcome blame = destination_blame(world, event);
+                end(world, attempt, &blame);
+        } else if (destination_rejects(event)) {
                 event->is_unplaced = true; /* those behind it go on */
                 end(world, attempt, &rejected);
         } else if (destination_fails(world, event)) {

@@ -2,6 +2,7 @@
 #include "simulator/checks.h"
 
 #include "simulator/database.h"
+#include "simulator/destination.h"
 #include "simulator/relay.h"
 
 #include <string.h>
@@ -16,6 +17,7 @@ void checks_own(struct world *world, int relay, const struct cursor *cursor)
         struct sim_relay *at = &world->relays[relay];
 
         memset(at->shadow, 0, sizeof at->shadow);
+        memset(at->blamed, 0, sizeof at->blamed);
         for (size_t i = 0; i < world->database.n_events; i++) {
                 if (world->database.now.rows[i].exists)
                         at->shadow[i].standing = STANDING_ROW;
@@ -65,7 +67,8 @@ void checks_parked(struct world *world, int relay, const struct parked_batch *ba
                     .n_read = ++world->relays[relay].n_reads,
                     .n_charged = row->n_attempts,
                     .retried_ms = row->retried_ms,
-                    .not_before_ms = shadow->not_before_ms};
+                    .not_before_ms = shadow->not_before_ms,
+                    .blamed = shadow->blamed};
         }
 }
 
@@ -204,6 +207,49 @@ void checks_stopped(struct world *world, int relay)
                 must(world, shadow->standing != STANDING_DONE || database_is_done(world, i),
                     "a clean stop repeats nothing",
                     "%s is done, and not settled when relay %d stops", event_name(world, i), relay);
+        }
+}
+
+/* It is answered so for ever that it stands in the way of others, if of any. */
+static bool is_in_trouble(const struct world *world, const struct sim_event *event)
+{
+        return event->n_failures == ALWAYS || destination_would_blame(world, event);
+}
+
+static bool is_given_up(const struct world *world, size_t event)
+{
+        return world->database.now.dead[event].exists ||
+               world->relays[0].shadow[event].is_given_up ||
+               world->relays[1].shadow[event].is_given_up;
+}
+
+static bool waits_for_another(const struct world *world, size_t event)
+{
+        const struct sim_database *database = &world->database;
+
+        for (size_t i = 0; i < database->n_events; i++)
+                if (i != event && database->events[i].is_ours && !database_is_done(world, i) &&
+                    database->events[i].key == database->events[event].key &&
+                    is_in_trouble(world, &database->events[i]))
+                        return true;
+        return false;
+}
+
+/* Promise 6. With so few rows that may be parked, rows stop the reading, as promised. */
+void checks_calm(struct world *world)
+{
+        const struct sim_database *database = &world->database;
+
+        if (world->was_switched || world->policy.max_parked < MAX_EVENTS)
+                return;
+        for (size_t i = 0; i < database->n_events; i++) {
+                const struct sim_event *event = &database->events[i];
+                if (!event->is_ours || !event_is_committed(event) || event->n_arrived > 0 ||
+                    event->is_cancelled || is_given_up(world, i) || is_in_trouble(world, event) ||
+                    (event->key >= 0 && waits_for_another(world, i)))
+                        continue;
+                world_fail(world, "an event in trouble holds up only its key",
+                    "%s waits, and none of its key is in trouble", event_name(world, i));
         }
 }
 

@@ -19,6 +19,7 @@ struct finish_view {
         bool was_owned;
         enum breaker_state breaker;
         bool was_suspicion;
+        bool others_work;
         struct lane_result result;
 };
 void checks_before_finish(
@@ -34,6 +35,9 @@ void checks_stopped(struct world *world, int relay);
 
 /* At the destination, before it counts. */
 void checks_arrival(struct world *world, const struct sim_attempt *attempt);
+
+/* It was calm for long: only what fails for ever, and what has to wait for that, is left. */
+void checks_calm(struct world *world);
 
 /* Everything is at rest. */
 void checks_end(struct world *world);

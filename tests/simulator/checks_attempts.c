@@ -183,8 +183,19 @@ void checks_start(struct world *world, int relay, const struct delivery *deliver
         note_start(world, relay, index);
 
         shadow->standing = STANDING_IN_FLIGHT;
-        if (!shadow->is_suspect)
-                shadow->n_answers_then = at->n_answers;
+        shadow->n_started = ++at->n_started;
+}
+
+/* It has blamed the destination before, or its target has been blamed, and since then others were
+ * answered. */
+static bool others_work(const struct world *world, int relay, size_t event)
+{
+        const struct sim_relay *at = &world->relays[relay];
+        uint64_t blamed = at->shadow[event].blamed;
+        uint64_t target_blamed = at->blamed[world->database.events[event].target];
+
+        return (blamed != 0 && at->n_answered > blamed) ||
+               (world->climate.has_targets && target_blamed != 0 && at->n_answered > target_blamed);
 }
 
 void checks_before_finish(
@@ -192,10 +203,10 @@ void checks_before_finish(
 {
         const struct lane *lane = &world->relays[relay].lane;
 
-        (void)event;
         *out_view = (struct finish_view){.was_owned = lane->state == LANE_OWNED,
             .breaker = lane->breaker.state,
-            .was_suspicion = lane->breaker.is_suspicion};
+            .was_suspicion = lane->breaker.is_suspicion,
+            .others_work = others_work(world, relay, event)};
 }
 
 static void check_decision(struct world *world, size_t event, const struct outcome *outcome,
@@ -211,6 +222,8 @@ static uint32_t most_attempts(const struct world *world, const struct outcome *o
         const struct retry_policy *retry = &world->policy.retry;
         uint32_t most = retry->max_attempts;
 
+        if (outcome->needs_operator && (most == 0 || most > 5))
+                most = 5;
         if (outcome->max_attempts != 0 && (most == 0 || outcome->max_attempts < most))
                 most = outcome->max_attempts;
         if (retry->delays_ms != NULL && (most == 0 || retry->n_delays + 1 < most))
@@ -235,29 +248,55 @@ static void check_postponed(struct world *world, int relay, size_t event,
         note_postponed(world, relay, event);
 }
 
-/* A RETRY: is it charged, and what follows? */
-static void check_retry(struct world *world, int relay, size_t event, const struct outcome *outcome,
-    const struct finish_view *view)
+static bool is_blaming(const struct outcome *outcome)
+{
+        return outcome->kind == OUTCOME_SINK_DOWN || outcome->is_unanswered;
+}
+
+static void check_charge(struct world *world, int relay, size_t event,
+    const struct outcome *outcome, const struct finish_view *view)
+{
+        const struct sim_relay *at = &world->relays[relay];
+        bool others_work = view->others_work ||
+                           (outcome->is_unanswered && at->n_answered > at->shadow[event].n_started);
+
+        if (view->result.decision != LANE_AGAIN)
+                must(world, !is_blaming(outcome) || (others_work && !outcome->concerns_all),
+                    "an outage charges nothing",
+                    "%s blames the destination, and is charged, though no others were answered",
+                    event_name(world, event));
+        else if (is_blaming(outcome))
+                must(world,
+                    outcome->concerns_all || !others_work || view->breaker != BREAKER_CLOSED,
+                    "failures are charged",
+                    "%s blames the destination, others are answered, and "
+                    "nothing is charged",
+                    event_name(world, event));
+        else
+                must(world,
+                    view->breaker != BREAKER_CLOSED && view->was_suspicion &&
+                        outcome->max_attempts == 0,
+                    "failures are charged", "%s failed, and nothing is charged",
+                    event_name(world, event));
+}
+
+/* A RETRY or a SINK_DOWN: is it charged, and what follows? */
+static void check_failure(struct world *world, int relay, size_t event,
+    const struct outcome *outcome, const struct finish_view *view)
 {
         struct sim_relay *at = &world->relays[relay];
         struct sim_shadow *shadow = &at->shadow[event];
         const struct lane_result *result = &view->result;
-        bool answered_others = at->n_answers > shadow->n_answers_then;
         uint32_t most = most_attempts(world, outcome);
 
-        if (result->decision == LANE_AGAIN) {
-                must(world,
-                    outcome->is_unanswered ? !answered_others || view->breaker != BREAKER_CLOSED
-                                           : view->breaker != BREAKER_CLOSED &&
-                                                 view->was_suspicion && outcome->max_attempts == 0,
-                    "failures are charged", "%s failed, and nothing is charged",
-                    event_name(world, event));
-                shadow->is_suspect = true;
-                shadow->n_answers_then = at->n_answers;
-                return;
+        check_charge(world, relay, event, outcome, view);
+        if (!outcome->concerns_all && (is_blaming(outcome) || result->decision == LANE_AGAIN)) {
+                shadow->blamed = at->n_started;
+                if (result->decision == LANE_AGAIN)
+                        at->blamed[world->database.events[event].target] = at->n_started;
         }
-        must(world, !outcome->is_unanswered || answered_others, "an outage charges nothing",
-            "%s was not answered, nor were others, and is charged", event_name(world, event));
+        if (result->decision == LANE_AGAIN)
+                return;
         shadow->n_charged++;
         must(world,
             world->policy.retry.max_attempts == 0 ||
@@ -287,6 +326,25 @@ static void check_retry(struct world *world, int relay, size_t event, const stru
         }
 }
 
+/* It was taken or refused for itself; or it failed by itself while the destination worked. */
+static void note_answered(struct world *world, int relay, size_t event,
+    const struct outcome *outcome, const struct finish_view *view)
+{
+        struct sim_relay *at = &world->relays[relay];
+        struct sim_shadow *shadow = &at->shadow[event];
+        bool is_taken = outcome->kind == OUTCOME_DELIVERED || outcome->kind == OUTCOME_REJECTED;
+        bool is_charged = outcome->kind == OUTCOME_RETRY && !is_blaming(outcome) &&
+                          !outcome->is_postponed && view->result.decision != LANE_AGAIN &&
+                          at->lane.breaker.state == BREAKER_CLOSED;
+
+        if (is_taken) {
+                shadow->blamed = 0;
+                at->blamed[world->database.events[event].target] = 0;
+        }
+        if ((is_taken || is_charged) && shadow->n_started > at->n_answered)
+                at->n_answered = shadow->n_started;
+}
+
 static void note_end(struct world *world, int relay, size_t event, const struct outcome *outcome,
     const struct finish_view *view)
 {
@@ -298,18 +356,19 @@ static void note_end(struct world *world, int relay, size_t event, const struct 
                 shadow->standing = STANDING_DONE;
         if (outcome->kind == OUTCOME_DELIVERED)
                 world->database.events[event].was_acked = true;
-        if (view->result.decision == LANE_DEAD)
+        if (view->result.decision == LANE_DEAD) {
                 shadow->is_given_up = true;
-        if (outcome->kind == OUTCOME_SINK_DOWN) {
+                shadow->blamed = 0; /* if it is redriven it begins anew */
+        }
+        if (outcome->kind == OUTCOME_SINK_DOWN && view->result.decision == LANE_AGAIN) {
                 if (!at->is_down || world->now_ms + outcome->delay_ms > at->down_until_ms)
                         at->down_until_ms = world->now_ms + outcome->delay_ms;
                 at->is_down = true;
-        } else if (outcome->kind != OUTCOME_CANCELLED && !outcome->is_unanswered &&
+        } else if (outcome->kind != OUTCOME_CANCELLED && !is_blaming(outcome) &&
                    !outcome->is_postponed) {
                 at->is_down = false;
         }
-        if (outcome->kind == OUTCOME_DELIVERED || outcome->kind == OUTCOME_REJECTED)
-                at->n_answers++;
+        note_answered(world, relay, event, outcome, view);
 }
 
 void checks_after_finish(struct world *world, int relay, size_t event,
@@ -328,15 +387,15 @@ void checks_after_finish(struct world *world, int relay, size_t event,
         case OUTCOME_REJECTED:
                 check_decision(world, event, outcome, decision, LANE_DEAD);
                 break;
-        case OUTCOME_SINK_DOWN:
         case OUTCOME_CANCELLED:
                 check_decision(world, event, outcome, decision, LANE_AGAIN);
                 break;
+        case OUTCOME_SINK_DOWN:
         case OUTCOME_RETRY:
                 if (outcome->is_postponed)
                         check_postponed(world, relay, event, outcome, view);
                 else
-                        check_retry(world, relay, event, outcome, view);
+                        check_failure(world, relay, event, outcome, view);
                 break;
         }
         say(world, "relay %d: %s ended with %s -> %s", relay, event_name(world, event),

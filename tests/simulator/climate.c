@@ -31,6 +31,11 @@ static void roll_climate(struct world *world)
         climate->server = dice_one_in(&world->dice, 4) ? 100 : 0;
         climate->failing = roll_chance(world, 2);
         climate->rejected = roll_chance(world, 6);
+        climate->blaming = roll_chance(world, 4);
+        climate->has_targets = dice_one_in(&world->dice, 3);
+        climate->dead_target = climate->has_targets && dice_one_in(&world->dice, 2)
+                                   ? (int)dice_below(&world->dice, N_TARGETS)
+                                   : -1;
         climate->delayed = roll_chance(world, 4);
         climate->unjudged = roll_chance(world, 8);
         climate->policy = dice_one_in(&world->dice, 20) ? 2 : 0;
@@ -38,6 +43,13 @@ static void roll_climate(struct world *world)
         climate->full = roll_chance(world, 1);
         climate->has_two_relays = dice_one_in(&world->dice, 2);
         climate->locks_keys = !dice_one_in(&world->dice, 4);
+}
+
+static uint64_t hash_target(const void *owner, const struct event *event)
+{
+        const struct world *world = owner;
+
+        return (uint64_t)world->database.events[event->id - 1].target;
 }
 
 static void roll_policy(struct world *world)
@@ -71,6 +83,8 @@ static void roll_policy(struct world *world)
         }
         if (dice_one_in(dice, 4))
                 policy->settle_step_ms = 100;
+        policy->hash_target = world->climate.has_targets ? hash_target : NULL;
+        policy->owner = world;
 }
 
 void climate_roll(struct world *world)

@@ -91,8 +91,10 @@ void destination_arrive(struct world *world, struct sim_attempt *attempt)
 
 struct outcome destination_refusal(struct world *world)
 {
-        struct outcome outcome = {
-            .kind = OUTCOME_SINK_DOWN, .delay_ms = OUTCOME_NO_DELAY, .reason = "down"};
+        struct outcome outcome = {.kind = OUTCOME_SINK_DOWN,
+            .delay_ms = OUTCOME_NO_DELAY,
+            .concerns_all = !world->destination.is_reached,
+            .reason = "down"};
 
         switch (world->destination.outage) {
         case OUTAGE_NONE:
@@ -122,6 +124,40 @@ bool destination_fails(struct world *world, struct sim_event *event)
         if (event->n_failures != ALWAYS)
                 event->n_failures--;
         return true;
+}
+
+static bool is_to_dead_target(const struct world *world, const struct sim_event *event)
+{
+        return event->target == world->climate.dead_target && !world->is_lenient;
+}
+
+bool destination_would_blame(const struct world *world, const struct sim_event *event)
+{
+        return is_to_dead_target(world, event) ||
+               (event->n_blames != 0 && (event->n_blames != ALWAYS || !world->is_lenient));
+}
+
+bool destination_blames(struct world *world, struct sim_event *event)
+{
+        if (!destination_would_blame(world, event))
+                return false;
+        if (event->n_blames != ALWAYS && !is_to_dead_target(world, event))
+                event->n_blames--;
+        return true;
+}
+
+struct outcome destination_blame(struct world *world, const struct sim_event *event)
+{
+        struct dice *dice = &world->dice;
+        enum blame blame =
+            is_to_dead_target(world, event) && event->n_blames == 0 ? BLAME_OPERATOR : event->blame;
+
+        if (blame == BLAME_SILENT)
+                return unanswered;
+        return (struct outcome){.kind = OUTCOME_SINK_DOWN,
+            .delay_ms = dice_one_in(dice, 6) ? dice_between(dice, 0, 2000) : OUTCOME_NO_DELAY,
+            .needs_operator = blame == BLAME_OPERATOR,
+            .reason = "as if down"};
 }
 
 bool destination_rejects(struct sim_event *event)
@@ -165,6 +201,8 @@ static void decide(struct world *world, struct sim_attempt *attempt)
                 attempt->outcome = unanswered;
                 if (dice_one_in(dice, 2))
                         destination_arrive(world, attempt);
+        } else if (destination_blames(world, event)) {
+                attempt->outcome = destination_blame(world, event);
         } else if (destination_rejects(event)) {
                 attempt->outcome = rejected;
         } else if (destination_fails(world, event)) {
@@ -248,5 +286,6 @@ void destination_change_weather(struct world *world)
                 destination->outage = OUTAGE_NONE;
         else
                 destination->outage = (enum outage)dice_between(&world->dice, 1, 4);
+        destination->is_reached = dice_one_in(&world->dice, 2);
         say(world, "the destination %s", names[destination->outage]);
 }

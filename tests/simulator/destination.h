@@ -31,3 +31,6 @@ bool destination_would_fail(const struct world *world, const struct sim_event *e
 bool destination_fails(struct world *world, struct sim_event *event); /* once more */
 bool destination_rejects(struct sim_event *event);                    /* once more */
 struct outcome destination_failure(struct world *world, const struct sim_event *event);
+bool destination_would_blame(const struct world *world, const struct sim_event *event);
+bool destination_blames(struct world *world, struct sim_event *event); /* once more */
+struct outcome destination_blame(struct world *world, const struct sim_event *event);

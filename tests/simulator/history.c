@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define CALM_STEPS    20000
-#define LENIENT_STEPS 8000
+#define LENIENT_STEPS 2500
 
 static bool is_awake(const struct sim_relay *relay)
 {
@@ -301,6 +301,8 @@ static void calm_down(struct world *world)
 {
         begin_calm(world);
         for (uint32_t i = 0; i < CALM_STEPS; i++) {
+                if (i == LENIENT_STEPS)
+                        checks_calm(world);
                 world->is_lenient = i > LENIENT_STEPS;
                 if (!calm_step(world)) {
                         for (int relay = 0; relay < N_RELAYS; relay++)

@@ -60,6 +60,12 @@ static void insert(struct world *world)
         if (dice_one_in(dice, climate->rejected))
                 event->n_rejections =
                     dice_one_in(dice, 2) ? ALWAYS : (uint8_t)dice_between(dice, 1, 2);
+        if (climate->has_targets)
+                event->target = (int)dice_below(dice, N_TARGETS);
+        if (dice_one_in(dice, climate->blaming)) {
+                event->n_blames = dice_one_in(dice, 3) ? ALWAYS : (uint8_t)dice_between(dice, 1, 4);
+                event->blame = (enum blame)dice_below(dice, 3);
+        }
         if (dice_one_in(dice, climate->failing)) {
                 event->n_failures = (uint8_t)dice_between(dice, 1, 4);
                 if (dice_one_in(dice, 6))

@@ -36,6 +36,7 @@
 #define MAX_SESSIONS 8
 #define MAX_CALLS    8
 #define N_KEYS       4
+#define N_TARGETS    3
 #define NEVER        UINT64_MAX
 #define ALWAYS       255
 
@@ -53,6 +54,9 @@ struct sim_event {
         uint8_t n_failures;   /* so many attempts fail, answered */
         uint8_t soft_max;     /* those failures ask for so few attempts; 0: they do not */
         uint8_t n_rejections; /* so many attempts are rejected */
+        uint8_t n_blames;     /* so many are answered as if the destination were down */
+        enum blame { BLAME_DOWN, BLAME_OPERATOR, BLAME_SILENT } blame;
+        int target; /* where it goes */
 
         /* What the world saw. */
         unsigned n_arrived;
@@ -186,8 +190,8 @@ struct sim_shadow {
         uint32_t n_charged; /* attempts */
         int64_t retried_ms;
         int64_t not_before_ms;
-        bool is_suspect;
-        uint64_t n_answers_then;
+        uint64_t n_started; /* attempts of the lane, with its latest */
+        uint64_t blamed;    /* attempts of the lane, when it blamed the destination; 0: never */
 };
 
 struct sim_relay {
@@ -210,9 +214,11 @@ struct sim_relay {
 
         struct sim_shadow shadow[MAX_EVENTS];
         uint32_t n_reads;
-        uint64_t n_answers;
-        unsigned n_alone; /* its sink sends so many bursts of one event */
-        bool is_down;     /* the destination refused the last attempt that was to find out */
+        uint64_t n_started;  /* attempts of the lane */
+        uint64_t n_answered; /* the latest of them that was answered, as its event's own affair */
+        uint64_t blamed[N_TARGETS]; /* like sim_shadow::blamed */
+        unsigned n_alone;           /* its sink sends so many bursts of one event */
+        bool is_down; /* the destination refused the last attempt that was to find out */
         int64_t down_until_ms;
         unsigned n_steps_without_progress;
 
@@ -256,6 +262,7 @@ struct sim_destination {
         struct sim_attempt attempts[MAX_ATTEMPTS];
         uint32_t n_sent;
         enum outage outage;
+        bool is_reached; /* in an outage requests are made, and answered */
 };
 
 /* How rough a history is: a fault happens in one of so many cases; 0: never. */
@@ -272,11 +279,14 @@ struct climate {
         uint32_t server;    /* crashes of the database */
         uint32_t failing;   /* events */
         uint32_t rejected;  /* events */
+        uint32_t blaming;   /* events */
         uint32_t delayed;   /* events */
         uint32_t unjudged;  /* events on a page, each time */
         uint32_t policy;    /* a new relay has another one */
         uint32_t size;      /* a new relay has another max_event_bytes */
         uint32_t full;      /* the page of the cursor's row, at a settle */
+        bool has_targets;   /* each event names its own */
+        int dead_target;    /* that is always refused; -1: none */
         bool has_two_relays;
         bool locks_keys; /* writers of a key wait for each other */
 };

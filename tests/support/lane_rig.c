@@ -156,7 +156,10 @@ struct lane_result lane_rig_end(struct lane_rig *rig, int64_t id, const struct o
 int64_t lane_rig_finish_delayed(
     struct lane_rig *rig, int64_t id, enum outcome_kind kind, int64_t delay_ms)
 {
-        const struct outcome outcome = {.kind = kind, .delay_ms = delay_ms, .reason = "no"};
+        const struct outcome outcome = {.kind = kind,
+            .delay_ms = delay_ms,
+            .concerns_all = kind == OUTCOME_SINK_DOWN,
+            .reason = "no"};
 
         return lane_rig_end(rig, id, &outcome).retry_ms;
 }

@@ -57,7 +57,8 @@ void lane_rig_take_page(struct lane_rig *rig, const char *keys, size_t payload_b
 /* The id of the event whose attempt starts now; 0 if none may start. */
 int64_t lane_rig_start(struct lane_rig *rig);
 
-/* How the attempt of this event ends; its backoff is as long as it can be. */
+/* How the attempt of this event ends; its backoff is as long as it can be. A SINK_DOWN concerns all
+ * events. */
 int64_t lane_rig_finish(struct lane_rig *rig, int64_t id, enum outcome_kind kind);
 int64_t lane_rig_finish_delayed(
     struct lane_rig *rig, int64_t id, enum outcome_kind kind, int64_t delay_ms);

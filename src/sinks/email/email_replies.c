@@ -352,6 +352,7 @@ static struct outcome describe(const struct smtp_dialogue *dialogue, enum meanin
         else
                 outcome = describe_odd_end(dialogue, kind, curl_words);
         outcome.fault = fault_of(dialogue, result);
+        outcome.concerns_all = (SETTING_UP & 1u << dialogue->stage) != 0;
         outcome.needs_operator = meaning == PAUSE;
         outcome.is_unanswered = meaning == UNANSWERED;
         outcome.max_attempts = meaning == TRY_A_FEW ? FEW_TRIES : 0;

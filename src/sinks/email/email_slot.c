@@ -186,6 +186,7 @@ static void add_failure(struct email_slot *slot)
         struct outcome failure = name_relay(post, slot->relay, &slot->outcome);
         bool is_first = (slot->tour.tried & (slot->tour.tried - 1)) == 0;
         bool is_whole_tour = slot->tour.tried == (1u << post->servers.n) - 1;
+        bool concerns_all = failure.concerns_all && (is_first || slot->down.concerns_all);
         bool needs_operator = failure.needs_operator && (is_first || slot->down_needs_operator);
 
         slot->down_needs_operator = needs_operator;
@@ -195,6 +196,7 @@ static void add_failure(struct email_slot *slot)
                 slot->down =
                     outcome_make(OUTCOME_SINK_DOWN, "%s; %s", slot->down.reason, failure.reason);
         slot->down.fault = failure.fault;
+        slot->down.concerns_all = concerns_all;
         /* One that is left out meanwhile may come back by itself. */
         slot->down.needs_operator = needs_operator && is_whole_tour;
 }

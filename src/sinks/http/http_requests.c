@@ -178,7 +178,7 @@ static void run(struct request *request)
                                            : connect_only(request, &error)) {
                 enter(request, REQUEST_RUNNING);
         } else {
-                outcome = outcome_make(OUTCOME_SINK_DOWN, "%s", error.text);
+                outcome = outcome_down(OUTCOME_FAULT_OTHER, false, "%s", error.text);
                 answer_later(request, &outcome);
         }
 }
@@ -217,14 +217,13 @@ void http_requests_host_settled(
 {
         struct outcome outcome;
 
-        if (failure != NULL) {
-                outcome = outcome_make(OUTCOME_SINK_DOWN, "the host of %s has no address: %s",
-                    requests->config->proxy != NULL ? "the sink's proxy"
-                    : requests->config->url != NULL ? "the sink's url"
-                                                    : "the receiver's url",
-                    failure);
-                outcome.fault = OUTCOME_FAULT_DNS;
-        }
+        if (failure != NULL)
+                outcome =
+                    outcome_down(OUTCOME_FAULT_DNS, false, "the host of %s has no address: %s",
+                        requests->config->proxy != NULL ? "the sink's proxy"
+                        : requests->config->url != NULL ? "the sink's url"
+                                                        : "the receiver's url",
+                        failure);
         list_for_each (link, &target->waiting) {
                 struct request *request = list_owner(link, struct request, beside);
 

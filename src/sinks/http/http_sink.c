@@ -74,11 +74,31 @@ static void on_batch_due(void *owner)
         send_due(sink);
 }
 
-/* The receiver did not want this body: perhaps only for one of its events, so find out which. */
-static bool must_be_split(size_t n_attempts, const struct outcome *outcome)
+static bool is_refused(const struct outcome *outcome)
 {
-        return n_attempts > 1 && (outcome->kind == OUTCOME_REJECTED ||
-                                     (outcome->kind == OUTCOME_RETRY && outcome->max_attempts > 0));
+        return outcome->kind != OUTCOME_DELIVERED && outcome->kind != OUTCOME_CANCELLED &&
+               !outcome->concerns_all;
+}
+
+static void cancel_gathered(struct http_sink *sink, struct http_target *target)
+{
+        size_t n;
+
+        while ((n = http_batcher_take(target->batcher, sink->batch)) > 0)
+                for (size_t i = 0; i < n; i++)
+                        attempt_finish_later(sink->batch[i], &outcome_cancelled);
+        list_remove(&target->due);
+}
+
+/* Of a request that is refused each event goes alone, to find out whose fault it is. But if two in
+ * a row blame the receiver, it is nobody's, and the others come again. */
+static void note_answer(struct http_sink *sink, struct http_target *target, size_t n_attempts,
+    const struct outcome *outcome)
+{
+        if (outcome->kind != OUTCOME_SINK_DOWN && !outcome->is_unanswered)
+                target->n_blaming = 0;
+        else if (n_attempts == 1 && ++target->n_blaming == 2)
+                cancel_gathered(sink, target);
 }
 
 static void on_request_done(void *owner, struct http_target *target,
@@ -88,9 +108,11 @@ static void on_request_done(void *owner, struct http_target *target,
 
         if (n_attempts == 0) {
                 sink->on_probed(sink->probe_owner, outcome);
-        } else if (must_be_split(n_attempts, outcome)) {
+        } else if (n_attempts > 1 && is_refused(outcome) && target->n_blaming < 2) {
                 http_batcher_add_alone(target->batcher, attempts, n_attempts);
         } else {
+                if (target->batcher != NULL)
+                        note_answer(sink, target, n_attempts, outcome);
                 send_due(sink);
                 for (size_t i = 0; i < n_attempts; i++)
                         attempt_finish(attempts[i], outcome);
@@ -131,16 +153,6 @@ static void http_sink_probe(struct sink *base, sink_probed_fn *on_probed, void *
                 http_requests_probe(sink->requests, sink->only);
         else
                 sink_probed_later(base, on_probed, owner, &outcome_delivered); /* no receiver */
-}
-
-static void cancel_gathered(struct http_sink *sink, struct http_target *target)
-{
-        size_t n;
-
-        while ((n = http_batcher_take(target->batcher, sink->batch)) > 0)
-                for (size_t i = 0; i < n; i++)
-                        attempt_finish_later(sink->batch[i], &outcome_cancelled);
-        list_remove(&target->due);
 }
 
 static void http_sink_cancel(struct sink *base)

@@ -260,7 +260,7 @@ static struct outcome classify_status(
         outcome.status = (uint16_t)result->status;
         outcome.fault = fault_of_status(result->status);
         outcome.needs_operator = judged.needs_operator;
-        outcome.is_gone = judged.is_gone;
+        outcome.is_gone = outcome.concerns_all = judged.is_gone; /* it says so of itself */
         outcome.max_attempts = judged.max_attempts;
         if (judged.kind != OUTCOME_REJECTED)
                 outcome.delay_ms = result->retry_after_ms;
@@ -274,12 +274,8 @@ static struct outcome classify_transport(const struct http_result *result)
         enum meaning meaning = meaning_of_code(result->code);
         struct outcome outcome;
 
-        if (result->refusal != NULL) {
-                outcome = outcome_make(OUTCOME_SINK_DOWN, "%s", result->refusal);
-                outcome.fault = OUTCOME_FAULT_REFUSED;
-                outcome.needs_operator = true;
-                return outcome;
-        }
+        if (result->refusal != NULL)
+                return outcome_down(OUTCOME_FAULT_REFUSED, true, "%s", result->refusal);
         if (result->is_sent && result->is_endless) {
                 outcome = outcome_make(OUTCOME_RETRY, "the answer has more than 64 KiB of headers, "
                                                       "so it is unknown whether the event "
@@ -294,10 +290,8 @@ static struct outcome classify_transport(const struct http_result *result)
                 outcome.is_unanswered = meaning == DEPENDS;
                 return outcome;
         }
-        outcome = outcome_make(OUTCOME_SINK_DOWN, "%s", failure);
-        outcome.fault = curl_fault(result->code, false);
-        outcome.needs_operator = meaning == PAUSE || result->code == CURLE_UNSUPPORTED_PROTOCOL;
-        return outcome;
+        return outcome_down(curl_fault(result->code, false),
+            meaning == PAUSE || result->code == CURLE_UNSUPPORTED_PROTOCOL, "%s", failure);
 }
 
 struct outcome http_result_classify(

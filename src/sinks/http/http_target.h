@@ -36,6 +36,7 @@ struct http_target {
         struct http_batcher *batcher; /* NULL: a request for each event */
         struct list among;            /* link: the sink's open ones */
         struct list due;              /* link: it has a batch to send */
+        unsigned n_blaming;           /* answers to single events in a row that blame it */
 };
 
 /* The receiver of a sink with a fixed url. On failure sets *error and returns NULL. */

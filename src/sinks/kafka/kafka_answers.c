@@ -30,25 +30,12 @@ static struct outcome with_fault(struct outcome outcome, enum outcome_fault faul
         return outcome;
 }
 
-static struct outcome down(enum outcome_fault fault, bool needs_operator, const char *words)
-{
-        struct outcome outcome = outcome_make(OUTCOME_SINK_DOWN, "%s", words);
-
-        outcome.needs_operator = needs_operator;
-        return with_fault(outcome, fault);
-}
-
-/* Of a topic that the event names another event may still be welcome. */
 static struct outcome refused_topic(const struct kafka_refusal *refusal, enum outcome_fault fault)
 {
-        struct outcome outcome =
-            outcome_make(refusal->topic_is_fixed ? OUTCOME_SINK_DOWN : OUTCOME_RETRY,
-                "%s (topic %s)", rd_kafka_err2str(refusal->code), refusal->topic);
+        struct outcome outcome = outcome_make(
+            OUTCOME_SINK_DOWN, "%s (topic %s)", rd_kafka_err2str(refusal->code), refusal->topic);
 
-        if (refusal->topic_is_fixed)
-                outcome.needs_operator = true;
-        else
-                outcome.max_attempts = FEW_TRIES;
+        outcome.needs_operator = true;
         return with_fault(outcome, fault);
 }
 
@@ -69,7 +56,7 @@ static struct outcome unanswered(const struct kafka_refusal *refusal)
 
 static struct outcome throttled(const char *words)
 {
-        struct outcome outcome = down(OUTCOME_FAULT_KAFKA, false, words);
+        struct outcome outcome = outcome_down(OUTCOME_FAULT_KAFKA, false, "%s", words);
 
         outcome.delay_ms = THROTTLED_MS;
         return outcome;
@@ -112,13 +99,13 @@ struct outcome kafka_answer_refusal(const struct kafka_refusal *refusal)
                 return throttled(words);
         case RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED:
         case RD_KAFKA_RESP_ERR_SASL_AUTHENTICATION_FAILED:
-                return down(OUTCOME_FAULT_AUTH, true, words);
+                return outcome_down(OUTCOME_FAULT_AUTH, true, "%s", words);
         case RD_KAFKA_RESP_ERR_INVALID_REQUIRED_ACKS:
         case RD_KAFKA_RESP_ERR_UNSUPPORTED_VERSION:
         case RD_KAFKA_RESP_ERR_UNSUPPORTED_FOR_MESSAGE_FORMAT:
         case RD_KAFKA_RESP_ERR_UNSUPPORTED_COMPRESSION_TYPE:
         case RD_KAFKA_RESP_ERR__UNSUPPORTED_FEATURE:
-                return down(OUTCOME_FAULT_KAFKA, true, words);
+                return outcome_down(OUTCOME_FAULT_KAFKA, true, "%s", words);
         /* The producer's sequence is broken, not the event: a new producer begins a new one. */
         case RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER:
         case RD_KAFKA_RESP_ERR_DUPLICATE_SEQUENCE_NUMBER:
@@ -127,26 +114,21 @@ struct outcome kafka_answer_refusal(const struct kafka_refusal *refusal)
         case RD_KAFKA_RESP_ERR__FENCED:
         case RD_KAFKA_RESP_ERR__GAPLESS_GUARANTEE:
         case RD_KAFKA_RESP_ERR__DESTROY:
-                return down(OUTCOME_FAULT_KAFKA, false, words);
+                return outcome_down(OUTCOME_FAULT_KAFKA, false, "%s", words);
         default:
                 return other(refusal, words);
         }
 }
 
-struct outcome kafka_answer_creation(
-    rd_kafka_resp_err_t code, const char *words, const char *topic, bool topic_is_fixed)
+struct outcome kafka_answer_creation(rd_kafka_resp_err_t code, const char *words, const char *topic)
 {
         bool is_refused = code > RD_KAFKA_RESP_ERR_NO_ERROR &&
                           code != RD_KAFKA_RESP_ERR_REQUEST_TIMED_OUT &&
                           code != RD_KAFKA_RESP_ERR_NOT_CONTROLLER;
-        struct outcome outcome =
-            outcome_make(is_refused && !topic_is_fixed ? OUTCOME_RETRY : OUTCOME_SINK_DOWN,
-                "topic %s cannot be created: %s", topic,
-                words != NULL ? words : rd_kafka_err2str(code));
+        struct outcome outcome = outcome_make(OUTCOME_SINK_DOWN, "topic %s cannot be created: %s",
+            topic, words != NULL ? words : rd_kafka_err2str(code));
 
-        outcome.needs_operator = is_refused && topic_is_fixed;
-        if (outcome.kind == OUTCOME_RETRY)
-                outcome.max_attempts = FEW_TRIES;
+        outcome.needs_operator = is_refused;
         return with_fault(outcome, is_refused ? OUTCOME_FAULT_KAFKA : OUTCOME_FAULT_TIMEOUT);
 }
 
@@ -163,20 +145,20 @@ struct outcome kafka_answer_trouble(rd_kafka_resp_err_t code, const char *words)
         case RD_KAFKA_RESP_ERR_UNSUPPORTED_SASL_MECHANISM:
         case RD_KAFKA_RESP_ERR_ILLEGAL_SASL_STATE:
         case RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED:
-                return down(OUTCOME_FAULT_AUTH, true, words);
+                return outcome_down(OUTCOME_FAULT_AUTH, true, "%s", words);
         case RD_KAFKA_RESP_ERR__UNSUPPORTED_FEATURE:
         case RD_KAFKA_RESP_ERR_UNSUPPORTED_VERSION:
-                return down(OUTCOME_FAULT_KAFKA, true, words);
+                return outcome_down(OUTCOME_FAULT_KAFKA, true, "%s", words);
         case RD_KAFKA_RESP_ERR__SSL:
-                return down(OUTCOME_FAULT_TLS, true, words);
+                return outcome_down(OUTCOME_FAULT_TLS, true, "%s", words);
         case RD_KAFKA_RESP_ERR__RESOLVE:
-                return down(OUTCOME_FAULT_DNS, false, words);
+                return outcome_down(OUTCOME_FAULT_DNS, false, "%s", words);
         case RD_KAFKA_RESP_ERR__TRANSPORT:
         case RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN:
-                return down(OUTCOME_FAULT_REFUSED, false, words);
+                return outcome_down(OUTCOME_FAULT_REFUSED, false, "%s", words);
         case RD_KAFKA_RESP_ERR__TIMED_OUT:
-                return down(OUTCOME_FAULT_TIMEOUT, false, words);
+                return outcome_down(OUTCOME_FAULT_TIMEOUT, false, "%s", words);
         default:
-                return down(OUTCOME_FAULT_KAFKA, false, words);
+                return outcome_down(OUTCOME_FAULT_KAFKA, false, "%s", words);
         }
 }

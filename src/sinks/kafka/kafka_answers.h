@@ -12,9 +12,8 @@
 /* A message that was not stored. */
 struct kafka_refusal {
         rd_kafka_resp_err_t code;
-        bool may_be_stored;  /* it was sent, and no answer came */
-        const char *topic;   /* where it should have gone */
-        bool topic_is_fixed; /* the same for all events */
+        bool may_be_stored; /* it was sent, and no answer came */
+        const char *topic;  /* where it should have gone */
 };
 
 /* The broker refuses a whole batch for one of its messages, without a word on which. */
@@ -31,7 +30,7 @@ struct outcome kafka_answer_refusal(const struct kafka_refusal *refusal);
 
 /* Of an event whose topic could not be created. `words` may be NULL. */
 struct outcome kafka_answer_creation(
-    rd_kafka_resp_err_t code, const char *words, const char *topic, bool topic_is_fixed);
+    rd_kafka_resp_err_t code, const char *words, const char *topic);
 
 /* The client as a whole is in trouble: no broker, no login, no certificate. Always SINK_DOWN. */
 struct outcome kafka_answer_trouble(rd_kafka_resp_err_t code, const char *words);

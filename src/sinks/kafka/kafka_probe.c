@@ -31,8 +31,8 @@ static struct outcome topic_outcome(const struct kafka_probe *probe, rd_kafka_re
         if (code == RD_KAFKA_RESP_ERR_NO_ERROR || code == RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE ||
             (code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART && probe->config->create_topics))
                 return outcome_delivered;
-        return kafka_answer_refusal(&(struct kafka_refusal){
-            .code = code, .topic = kafka_topics_fixed_name(probe->topics), .topic_is_fixed = true});
+        return kafka_answer_refusal(
+            &(struct kafka_refusal){.code = code, .topic = kafka_topics_fixed_name(probe->topics)});
 }
 
 static struct outcome judge_topic(const struct kafka_probe *probe,

@@ -81,13 +81,9 @@ static bool is_at_rest(const struct kafka_sink *sink)
 
 static struct outcome trouble_of(const struct kafka_sink *sink)
 {
-        struct outcome trouble = sink->trouble;
-
-        if (trouble.kind != OUTCOME_SINK_DOWN) {
-                trouble = outcome_make(OUTCOME_SINK_DOWN, "no broker can be reached");
-                trouble.fault = OUTCOME_FAULT_REFUSED;
-        }
-        return trouble;
+        if (sink->trouble.kind == OUTCOME_SINK_DOWN)
+                return sink->trouble;
+        return outcome_down(OUTCOME_FAULT_REFUSED, false, "no broker can be reached");
 }
 
 /* Sending */
@@ -124,10 +120,8 @@ static struct outcome judge(const struct kafka_sink *sink, const struct kafka_se
 {
         if (kafka_answer_is_of_topic(code))
                 kafka_topics_forget(sink->topics, sending->topic);
-        return kafka_answer_refusal(&(struct kafka_refusal){.code = code,
-            .may_be_stored = may_be_stored,
-            .topic = sending->topic->name,
-            .topic_is_fixed = kafka_topics_are_fixed(sink->topics)});
+        return kafka_answer_refusal(&(struct kafka_refusal){
+            .code = code, .may_be_stored = may_be_stored, .topic = sending->topic->name});
 }
 
 static void create_topic(struct kafka_sink *sink, struct kafka_topic *topic)
@@ -197,8 +191,7 @@ bool kafka_queue_has_producer(struct kafka_sink *sink, struct outcome *out_troub
             sink->base.loop, sink->base.name, sink->conf, &sink->listener, &error);
         if (sink->producer != NULL)
                 return true;
-        *out_trouble = outcome_make(OUTCOME_SINK_DOWN, "%s", error.text);
-        out_trouble->needs_operator = true;
+        *out_trouble = outcome_down(OUTCOME_FAULT_OTHER, true, "%s", error.text);
         return false;
 }
 
@@ -416,7 +409,7 @@ static void on_topic_made(
         kafka_topics_made(sink->topics, name, is_there);
         if (is_there)
                 return;
-        outcome = kafka_answer_creation(code, words, name, kafka_topics_are_fixed(sink->topics));
+        outcome = kafka_answer_creation(code, words, name);
         finish_all_of_topic(&sink->alone, name, &outcome);
         finish_all_of_topic(&sink->waiting, name, &outcome);
 }

@@ -50,6 +50,7 @@ static struct sink *kafka_open(const struct sink_settings *settings, struct erro
         }
         sink = xcalloc(1, sizeof *sink);
         sink_init(&sink->base, &kafka_sink_ops, settings);
+        sink->base.has_targets = !kafka_topics_are_fixed(topics);
         sink->config = config;
         sink->conf = conf;
         sink->topics = topics;
@@ -90,7 +91,8 @@ static void kafka_cancel(struct sink *base)
 static void kafka_probe(struct sink *base, sink_probed_fn *on_probed, void *owner)
 {
         struct kafka_sink *sink = kafka_sink_from(base);
-        struct outcome failure = outcome_make(OUTCOME_SINK_DOWN, "the client is being made anew");
+        struct outcome failure =
+            outcome_down(OUTCOME_FAULT_OTHER, false, "the client is being made anew");
         bool is_ready = !sink->is_retiring && kafka_queue_has_producer(sink, &failure);
 
         kafka_workers_probe(sink, is_ready ? NULL : &failure, on_probed, owner);

@@ -116,39 +116,25 @@ static struct outcome likely_permanent(struct outcome outcome)
         return outcome;
 }
 
-/*
- * No stream takes the subject, or none that has a leader. Where the event names the subject it may
- * be the event's fault: it is charged if other events are answered, and not if none is, as in a
- * cluster without a majority.
- */
+/* No stream takes the subject, or none that has a leader, as in a cluster without a majority. */
 static struct outcome judge_no_responders(const struct nats_answer_rules *rules)
 {
-        struct outcome outcome;
+        struct outcome outcome = make(OUTCOME_SINK_DOWN, OUTCOME_FAULT_NATS,
+            rules->is_transient
+                ? "no stream takes the subject at the moment (no responders)"
+                : "no stream takes the subject (no responders): create one, or enable JetStream");
 
-        if (!rules->is_subject_per_event) {
-                outcome = make(OUTCOME_SINK_DOWN, OUTCOME_FAULT_NATS,
-                    rules->is_transient
-                        ? "no stream takes the subject at the moment (no responders)"
-                        : "no stream takes the subject (no responders): create one, or enable "
-                          "JetStream");
-                outcome.needs_operator = !rules->is_transient;
-                return outcome;
-        }
-        outcome = make(OUTCOME_RETRY, OUTCOME_FAULT_NATS,
-            "no stream takes the event's subject (no responders)");
-        outcome.is_unanswered = true;
+        outcome.needs_operator = !rules->is_transient;
         return likely_permanent(outcome);
 }
 
 /* 10077, which has many meanings. */
 static struct outcome judge_store_failed(const char *words, const struct nats_answer_rules *rules)
 {
-        if (strstr(words, "maximum messages per subject exceeded") == NULL)
-                return make(OUTCOME_SINK_DOWN, OUTCOME_FAULT_NATS, words);
-        if (rules->duplicates == NATS_DUPLICATES_BY_SUBJECT)
+        if (rules->duplicates == NATS_DUPLICATES_BY_SUBJECT &&
+            strstr(words, "maximum messages per subject exceeded") != NULL)
                 return outcome_delivered; /* it has this event */
-        return make(rules->is_subject_per_event ? OUTCOME_RETRY : OUTCOME_SINK_DOWN,
-            OUTCOME_FAULT_NATS, words);
+        return make(OUTCOME_SINK_DOWN, OUTCOME_FAULT_NATS, words);
 }
 
 static struct outcome judge_code(
@@ -264,11 +250,9 @@ struct outcome nats_answer_missing(int64_t timeout_ms)
         return outcome;
 }
 
-struct outcome nats_answer_forbidden(const char *words, const struct nats_answer_rules *rules)
+struct outcome nats_answer_forbidden(const char *words)
 {
-        if (!rules->is_subject_per_event)
-                return for_operator(make(OUTCOME_SINK_DOWN, OUTCOME_FAULT_AUTH, words));
-        return likely_permanent(make(OUTCOME_RETRY, OUTCOME_FAULT_AUTH, words));
+        return for_operator(make(OUTCOME_SINK_DOWN, OUTCOME_FAULT_AUTH, words));
 }
 
 /* The text between quotes, as Go's %q writes it; a character that it escapes by number is left as

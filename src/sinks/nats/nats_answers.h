@@ -12,10 +12,8 @@ struct nats_frame;
 /* What has to be known besides the answer. */
 struct nats_answer_rules {
         enum nats_duplicates duplicates;
-        bool is_subject_per_event;
-        bool
-            is_transient; /* the server is about to stop, or a stream took events a moment ago: that
-                            * none takes them now will pass */
+        bool is_transient; /* the server is about to stop, or a stream took events a moment ago:
+                            * that none takes them now will pass */
 };
 
 /* Stored, by a stream that says so. Cheap for what a server usually says. */
@@ -46,7 +44,7 @@ struct nats_error {
 struct nats_error nats_error_read(const char *text, size_t length);
 
 /* We may not publish to the subject of these events. */
-struct outcome nats_answer_forbidden(const char *words, const struct nats_answer_rules *rules);
+struct outcome nats_answer_forbidden(const char *words);
 
 /* An error of JetStream's API, in a JSON answer; 0: it is none. `out_words` may be NULL. */
 int nats_api_error(const char *json, size_t length, char *out_words, size_t size);

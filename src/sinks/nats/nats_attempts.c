@@ -16,7 +16,6 @@ enum { ELECTION_MS = 30000 };
 static struct nats_answer_rules rules_of(const struct nats_attempts *attempts)
 {
         return (struct nats_answer_rules){.duplicates = attempts->config->duplicates,
-            .is_subject_per_event = nats_subject_is_per_event(attempts->subject),
             .is_transient = nats_connection_state(attempts->connection) == NATS_LEAVING ||
                             (attempts->has_acknowledgement &&
                                 uv_now(attempts->loop) - attempts->acknowledged_ms < ELECTION_MS)};
@@ -91,8 +90,7 @@ static bool goes_to(struct nats_attempts *attempts, unsigned slot, const char *t
 
 void nats_attempts_forbid(struct nats_attempts *attempts, const struct nats_error *error)
 {
-        const struct nats_answer_rules rules = rules_of(attempts);
-        const struct outcome outcome = nats_answer_forbidden(error->words, &rules);
+        const struct outcome outcome = nats_answer_forbidden(error->words);
         unsigned slot = nats_pending_sent(&attempts->pending);
 
         while (slot != 0) {

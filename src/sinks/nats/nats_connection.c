@@ -89,16 +89,13 @@ static bool is_established(const struct nats_connection *connection)
 static void note_failure(struct nats_connection *connection, const struct outcome *why)
 {
         struct outcome *failure = &connection->failure;
-        struct outcome both;
 
-        if (connection->n_tried <= 1) {
+        if (connection->n_tried <= 1)
                 *failure = *why;
-                return;
-        }
-        both = outcome_make(OUTCOME_SINK_DOWN, "%s; %s", failure->reason, why->reason);
-        both.needs_operator = failure->needs_operator || why->needs_operator;
-        both.fault = failure->needs_operator ? failure->fault : why->fault;
-        *failure = both;
+        else
+                *failure = outcome_down(failure->needs_operator ? failure->fault : why->fault,
+                    failure->needs_operator || why->needs_operator, "%s; %s", failure->reason,
+                    why->reason);
 }
 
 /* The server is of no use: the next one, or the end. The next round begins behind it. */

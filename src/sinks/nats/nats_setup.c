@@ -37,9 +37,7 @@ static void fail(struct nats_setup *setup, enum outcome_fault fault, const char 
         vsnprintf(reason, sizeof reason, format, arguments);
         va_end(arguments);
         setup->step = SETUP_DONE;
-        setup->outcome = outcome_make(OUTCOME_SINK_DOWN, "%s", reason);
-        setup->outcome.fault = fault;
-        setup->outcome.needs_operator = true;
+        setup->outcome = outcome_down(fault, true, "%s", reason);
 }
 
 static void name_stream(struct nats_setup *setup, const char *name)

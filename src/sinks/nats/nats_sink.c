@@ -278,7 +278,7 @@ static void on_leaving(void *owner)
 {
         struct nats_sink *sink = owner;
         const struct outcome stopping =
-            outcome_make(OUTCOME_SINK_DOWN, "the server is about to stop");
+            outcome_down(OUTCOME_FAULT_OTHER, false, "the server is about to stop");
 
         timer_disarm(sink->unanswered);
         if (sink->on_probed != NULL)
@@ -392,6 +392,7 @@ static struct sink *nats_open(const struct sink_settings *settings, struct error
         sink->unanswered = timer_create_on(settings->loop, on_question_unanswered, sink);
         if (open_parts(sink, error)) {
                 sink->setup.subject = sink->attempts.subject = sink->subject;
+                sink->base.has_targets = nats_subject_is_per_event(sink->subject);
                 sink->attempts.connection = sink->connection;
                 return &sink->base;
         }

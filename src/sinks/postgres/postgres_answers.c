@@ -124,15 +124,11 @@ static struct outcome postpone(const struct postgres_error *error)
         return outcome;
 }
 
-/* Within a function it may concern this event alone, or each. The lane finds out: it costs the
- * event an attempt only if others succeed meanwhile, else the sink waits for its operator. */
 static struct outcome for_operator(const struct postgres_error *error)
 {
-        struct outcome outcome =
-            make(error->context != NULL ? OUTCOME_RETRY : OUTCOME_SINK_DOWN, error);
+        struct outcome outcome = make(OUTCOME_SINK_DOWN, error);
 
         outcome.needs_operator = true;
-        outcome.is_unanswered = error->context != NULL;
         if (strncmp(error->sqlstate, "28", 2) == 0 || strcmp(error->sqlstate, "42501") == 0)
                 outcome.fault = OUTCOME_FAULT_AUTH;
         return outcome;
@@ -164,12 +160,11 @@ struct postgres_verdict postgres_error_judge(const struct postgres_error *error)
                 verdict.is_of_event = true;
                 break;
         case DOWN:
-                verdict.outcome = make(OUTCOME_SINK_DOWN, error);
-                break;
         case STANDBY:
         case STALE:
                 verdict.outcome = make(OUTCOME_SINK_DOWN, error);
-                verdict.ends_session = true;
+                verdict.is_of_event = error->context != NULL;
+                verdict.ends_session = meaning != DOWN && error->context == NULL;
                 break;
         case OPERATOR:
                 verdict.outcome = for_operator(error);

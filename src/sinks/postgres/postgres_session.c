@@ -89,6 +89,7 @@ static bool is_greeting_well(struct postgres_session *session, PGresult *result)
                 /* A role, setting or schema: only an operator can mend that. */
                 why.needs_operator |= why.kind != OUTCOME_SINK_DOWN;
                 why.kind = OUTCOME_SINK_DOWN;
+                why.concerns_all = true;
                 lose(session, &why);
         }
         return is_well;

@@ -269,7 +269,7 @@ static void on_ended(void *owner, struct postgres_session *session, const PGresu
         if (verdict.ends_session || result_ends_session(result))
                 postgres_session_close(session);
         if (verdict.outcome.kind == OUTCOME_SINK_DOWN)
-                give_back(sink, &verdict.outcome);
+                give_back(sink, &outcome_cancelled);
         if (verdict.is_of_event && batch.n > 1) {
                 try_in_halves(sink, batch);
                 batch = (struct batch){0};
@@ -288,6 +288,10 @@ static void on_lost(void *owner, struct postgres_session *session, enum postgres
 
         (void)session;
         slot->batch = (struct batch){0};
+        if (was == POSTGRES_BUSY && why->fault == OUTCOME_FAULT_LOST && batch.n > 1) {
+                try_in_halves(sink, batch); /* one of them may bring its server process down */
+                batch = (struct batch){0};
+        }
         if (was == POSTGRES_BUSY)
                 advance(sink);
         else if (was == POSTGRES_OPENING && is_any_open(sink))

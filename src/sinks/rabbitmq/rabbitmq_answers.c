@@ -25,41 +25,36 @@ static struct outcome of_broker(struct outcome outcome)
         return outcome;
 }
 
-static enum rabbitmq_unroutable unroutable(const struct rabbitmq_policy *policy)
-{
-        if (policy->on_unroutable != UNROUTABLE_AUTO)
-                return policy->on_unroutable;
-        return policy->is_key_fixed ? UNROUTABLE_PAUSE : UNROUTABLE_RETRY;
-}
-
-struct outcome rabbitmq_judge_return(const struct rabbitmq_policy *policy, const char *exchange)
+struct outcome rabbitmq_judge_return(const struct rabbitmq_config *config)
 {
         struct outcome outcome = outcome_make(OUTCOME_RETRY,
-            "unroutable: no queue is bound to exchange '%s' for this routing key", exchange);
+            "unroutable: no queue is bound to exchange '%s' for this routing key",
+            config->exchange);
 
-        if (*exchange == '\0')
+        if (*config->exchange == '\0')
                 outcome = outcome_make(OUTCOME_RETRY,
                     "unroutable: there is no queue with the name of the routing key");
-        switch (unroutable(policy)) {
-        case UNROUTABLE_AUTO:
+        switch (config->on_unroutable) {
         case UNROUTABLE_RETRY:
                 outcome.max_attempts = FEW_ATTEMPTS;
                 break;
         case UNROUTABLE_REJECT:
                 outcome.kind = OUTCOME_REJECTED;
                 break;
+        case UNROUTABLE_AUTO:
         case UNROUTABLE_PAUSE:
                 outcome.kind = OUTCOME_SINK_DOWN;
                 outcome.needs_operator = true;
+                outcome.concerns_all = config->on_unroutable == UNROUTABLE_PAUSE;
                 break;
         }
         return of_broker(outcome);
 }
 
-struct outcome rabbitmq_judge_nack(const struct rabbitmq_policy *policy)
+struct outcome rabbitmq_judge_nack(void)
 {
-        return of_broker(outcome_make(policy->is_key_fixed ? OUTCOME_SINK_DOWN : OUTCOME_RETRY,
-            "a queue refused it (nack): it is full, or cannot store it now"));
+        return of_broker(outcome_make(
+            OUTCOME_SINK_DOWN, "a queue refused it (nack): it is full, or cannot store it now"));
 }
 
 static bool is_about_key(const struct amqp_news *close)
@@ -72,14 +67,13 @@ static bool is_about_key(const struct amqp_news *close)
         return false;
 }
 
-bool rabbitmq_close_is_for_all(
-    const struct rabbitmq_policy *policy, const struct amqp_news *channel_close)
+bool rabbitmq_close_is_for_all(const struct amqp_news *channel_close)
 {
         switch (channel_close->code) {
         case NOT_FOUND:
                 return true;
         case ACCESS_REFUSED: /* a user's rights may be limited to some routing keys */
-                return policy->is_key_fixed || !is_about_key(channel_close);
+                return !is_about_key(channel_close);
         default:
                 return false;
         }
@@ -88,12 +82,11 @@ bool rabbitmq_close_is_for_all(
 struct outcome rabbitmq_judge_guilty(const struct amqp_news *close)
 {
         bool is_permanent = close->code == PRECONDITION_FAILED || close->code == CONTENT_TOO_LARGE;
-        struct outcome outcome = outcome_make(is_permanent ? OUTCOME_REJECTED : OUTCOME_RETRY,
+        struct outcome outcome = outcome_make(is_permanent ? OUTCOME_REJECTED : OUTCOME_SINK_DOWN,
             "RabbitMQ refused it (%u): %.*s", close->code, (int)close->text.length,
             close->text.text);
 
-        if (!is_permanent)
-                outcome.max_attempts = FEW_ATTEMPTS;
+        outcome.needs_operator = !is_permanent;
         outcome.fault = OUTCOME_FAULT_AMQP;
         return outcome;
 }
@@ -101,9 +94,9 @@ struct outcome rabbitmq_judge_guilty(const struct amqp_news *close)
 struct outcome rabbitmq_judge_close(const struct amqp_news *close, const char *peer)
 {
         bool is_of_channel = close->method == AMQP_CHANNEL_CLOSE;
-        struct outcome outcome = of_broker(outcome_make(OUTCOME_SINK_DOWN,
+        struct outcome outcome = outcome_down(OUTCOME_FAULT_AMQP, false,
             "%s closed the %s (%u): %.*s", peer, is_of_channel ? "channel" : "connection",
-            close->code, (int)close->text.length, close->text.text));
+            close->code, (int)close->text.length, close->text.text);
 
         switch (close->code) {
         case ACCESS_REFUSED:

@@ -15,21 +15,14 @@
 struct amqp_news;
 struct amqp_span;
 
-/* What an answer is judged by. */
-struct rabbitmq_policy {
-        bool is_key_fixed; /* the routing key is the same for all events */
-        enum rabbitmq_unroutable on_unroutable;
-};
-
 /* basic.return, behind which an ack came. */
-struct outcome rabbitmq_judge_return(const struct rabbitmq_policy *policy, const char *exchange);
+struct outcome rabbitmq_judge_return(const struct rabbitmq_config *config);
 
-struct outcome rabbitmq_judge_nack(const struct rabbitmq_policy *policy);
+struct outcome rabbitmq_judge_nack(void);
 
 /* True: all events are refused alike, and rabbitmq_judge_close() says how. False: one of those that
  * are unconfirmed may be the cause; rabbitmq_judge_guilty() is for the one that was alone. */
-bool rabbitmq_close_is_for_all(
-    const struct rabbitmq_policy *policy, const struct amqp_news *channel_close);
+bool rabbitmq_close_is_for_all(const struct amqp_news *channel_close);
 struct outcome rabbitmq_judge_guilty(const struct amqp_news *channel_close);
 
 /* A connection or a channel that `peer` closed: SINK_DOWN. */

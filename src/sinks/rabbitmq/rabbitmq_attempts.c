@@ -97,8 +97,7 @@ static void on_answered(void *owner, struct attempt *attempt, bool is_returned)
                 attempt_queue_push(&attempts->delivered, attempt);
                 return;
         }
-        outcome = is_returned ? rabbitmq_judge_return(&attempts->policy, attempts->config->exchange)
-                              : rabbitmq_judge_nack(&attempts->policy);
+        outcome = is_returned ? rabbitmq_judge_return(attempts->config) : rabbitmq_judge_nack();
         attempt_finish_later(attempt, &outcome);
 }
 
@@ -116,7 +115,7 @@ bool rabbitmq_attempts_channel_closed(
         struct attempt *attempt;
         struct outcome outcome;
 
-        if (rabbitmq_close_is_for_all(&attempts->policy, close))
+        if (rabbitmq_close_is_for_all(close))
                 return false;
         if (attempts->unconfirmed.n_attempts == 1) {
                 outcome = rabbitmq_judge_guilty(close);

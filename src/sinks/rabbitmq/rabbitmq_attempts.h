@@ -24,8 +24,7 @@ struct rabbitmq_encoder;
 
 struct rabbitmq_attempts {
         const struct rabbitmq_config *config; /* borrowed */
-        struct rabbitmq_policy policy;
-        struct attempt_queue waiting; /* filled by the owner */
+        struct attempt_queue waiting;         /* filled by the owner */
         struct attempt_queue suspects;
         bool is_alone; /* what is unconfirmed is one of the suspects */
         struct rabbitmq_unconfirmed unconfirmed;

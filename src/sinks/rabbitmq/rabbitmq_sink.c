@@ -431,9 +431,7 @@ static struct sink *rabbitmq_open(const struct sink_settings *settings, struct e
         open_parts(sink);
         sink->encoder = rabbitmq_encoder_create(sink->config, error);
         if (sink->encoder != NULL && read_servers(sink, error) && open_tls(sink, error)) {
-                sink->attempts.policy = (struct rabbitmq_policy){
-                    .is_key_fixed = rabbitmq_encoder_is_key_fixed(sink->encoder),
-                    .on_unroutable = sink->config->on_unroutable};
+                sink->base.has_targets = !rabbitmq_encoder_is_key_fixed(sink->encoder);
                 return &sink->base;
         }
         (void)sink_blame(settings->name, "rabbitmq", error);

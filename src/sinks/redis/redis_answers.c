@@ -35,15 +35,12 @@ static void end_first_burst(struct redis_queue *queue)
         redis_keys_forget_others(&queue->sink->keys);
 }
 
-/* Those that wait come to the same as what they wait for; if that concerned one event only, they
- * come again. */
-static void give_back_waiting(struct redis_queue *queue, const struct outcome *outcome)
+/* They come again. */
+static void give_back_waiting(struct redis_queue *queue)
 {
-        bool is_down = outcome->kind == OUTCOME_SINK_DOWN;
-
         for (size_t i = queue->ring.n_sent; i < queue->ring.n; i++)
-                redis_request_finish_later(queue->sink, redis_ring_at(&queue->ring, i),
-                    is_down ? outcome : &outcome_cancelled);
+                redis_request_finish_later(
+                    queue->sink, redis_ring_at(&queue->ring, i), &outcome_cancelled);
         redis_ring_drop_waiting(&queue->ring);
 }
 
@@ -64,7 +61,7 @@ static void react(
         reaction->rediscovers |= kind == OUTCOME_SINK_DOWN;
         /* After a rejected event, which becomes a dead letter, its key goes on. */
         if (verdict->ends_connection || (kind != OUTCOME_DELIVERED && kind != OUTCOME_REJECTED))
-                give_back_waiting(queue, &verdict->outcome);
+                give_back_waiting(queue);
 }
 
 static bool is_redirected(const struct redis_queue *queue, const struct redis_verdict *verdict)
@@ -184,7 +181,7 @@ static void answer_all(struct redis_queue *queue, struct redis_reaction *reactio
         queue->n_redirects = 0;
         for (size_t i = 0; i < burst->n; i++)
                 answers[i].request = redis_ring_take(&queue->ring);
-        if (burst->is_refused && burst->refusal.outcome.kind != OUTCOME_SINK_DOWN)
+        if (burst->is_refused && !burst->refusal.outcome.concerns_all)
                 queue->n_alone = (unsigned)burst->n;
         for (size_t i = 0; i < burst->n; i++)
                 if (!answers[i].is_delivered)
@@ -342,14 +339,14 @@ static bool is_silent(enum outcome_fault fault)
 void redis_queue_lose(
     struct redis_queue *queue, enum outcome_fault fault, bool needs_operator, const char *reason)
 {
-        struct outcome down = outcome_make(OUTCOME_SINK_DOWN, "%s", reason);
+        struct outcome down = outcome_down(fault, needs_operator, "%s", reason);
         struct outcome unsent;
         struct outcome unanswered =
             outcome_make(OUTCOME_RETRY, "unknown whether it arrived: %s", reason);
 
-        down.needs_operator = needs_operator;
         unsent = down;
-        unsent.fault = is_silent(fault) ? OUTCOME_FAULT_REFUSED : fault;
+        if (is_silent(fault))
+                unsent.fault = OUTCOME_FAULT_REFUSED;
         down.fault = unanswered.fault = is_silent(fault) ? fault : OUTCOME_FAULT_LOST;
         unanswered.is_unanswered = true;
         while (queue->ring.n_sent > 0) {

@@ -255,7 +255,7 @@ static enum redis_burst_step take_script(
         if (reply->type == REDIS_REPLY_NIL) {
                 burst->is_refused = true;
                 burst->refusal = (struct redis_verdict){
-                    .outcome = outcome_make(OUTCOME_SINK_DOWN,
+                    .outcome = outcome_down(OUTCOME_FAULT_OTHER, false,
                         "another connection has claimed the stream; claiming it again"),
                     .leaves_server = true};
         } else if (reply->type != REDIS_REPLY_ARRAY || reply->elements > burst->n ||
@@ -272,7 +272,7 @@ static struct redis_verdict judge_wait(const redisReply *reply, uint32_t wait_re
         if (reply->integer >= wait_replicas)
                 return (struct redis_verdict){.outcome = outcome_delivered};
         return (struct redis_verdict){
-            .outcome = outcome_make(OUTCOME_SINK_DOWN,
+            .outcome = outcome_down(OUTCOME_FAULT_OTHER, false,
                 "%lld of the %" PRIu32 " replicas that wait_replicas asks for have it",
                 reply->integer, wait_replicas)};
 }
@@ -348,7 +348,9 @@ struct redis_verdict redis_burst_verdict(
                 return redis_reply_judge(reply->element[i], is_stream_per_event);
         /* Which of them was meant, and whether one of its key stands before it, is found out by
          * sending each alone. Behind a script's first error nothing was tried. */
-        if (verdict.outcome.kind != OUTCOME_SINK_DOWN || !burst->is_refused)
+        if (burst->n > 1 && !verdict.outcome.concerns_all)
                 verdict.outcome = outcome_cancelled;
+        else if (verdict.outcome.kind == OUTCOME_DELIVERED)
+                verdict.outcome = outcome_make(OUTCOME_RETRY, "Redis did not answer the burst");
         return verdict;
 }

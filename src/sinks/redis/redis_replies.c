@@ -116,6 +116,7 @@ static struct redis_verdict make_verdict(
             kind == OUTCOME_SINK_DOWN &&
             (meaning == PAUSE || meaning == PAUSE_GO || meaning == BAD_STREAM);
         verdict.leaves_server = meaning == GO || meaning == PAUSE_GO;
+        verdict.outcome.concerns_all = verdict.leaves_server;
         verdict.ends_connection = meaning == DROP_LAST;
         return verdict;
 }

@@ -283,6 +283,7 @@ static struct sink *redis_open(const struct sink_settings *settings, struct erro
                 return NULL;
         sink = xcalloc(1, sizeof *sink);
         sink_init(&sink->base, &redis_sink_ops, settings);
+        sink->base.has_targets = redis_command_is_target_per_event(encoder);
         sink->config = config;
         sink->encoder = encoder;
         sink->policy = (struct redis_burst_policy){.by_key = settings->by_key,

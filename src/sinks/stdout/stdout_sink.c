@@ -241,8 +241,8 @@ static void on_try_again(void *owner)
 /* Nothing that is waiting now can be written; what comes while this is told may try again. */
 static void fail_all(struct stdout_sink *out)
 {
-        struct outcome outcome = outcome_make(
-            OUTCOME_SINK_DOWN, "standard output cannot be written: %s", strerror(out->failure));
+        struct outcome outcome = outcome_down(OUTCOME_FAULT_OTHER, false,
+            "standard output cannot be written: %s", strerror(out->failure));
         struct write_batch waiting = out->gathering;
 
         out->gathering = (struct write_batch){0};
@@ -352,8 +352,8 @@ static void on_answer(void *owner)
                 return;
         }
         if (poll(&output, 1, 0) < 0 || (output.revents & (POLLERR | POLLNVAL)) != 0)
-                outcome = outcome_make(
-                    OUTCOME_SINK_DOWN, "standard output is closed, or its reader has gone");
+                outcome = outcome_down(OUTCOME_FAULT_OTHER, false,
+                    "standard output is closed, or its reader has gone");
         out->on_probed(out->owner, &outcome);
 }
 

@@ -4,12 +4,10 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-static struct outcome refusal(rd_kafka_resp_err_t code, bool may_be_stored, bool topic_is_fixed)
+static struct outcome refusal(rd_kafka_resp_err_t code, bool may_be_stored)
 {
-        return kafka_answer_refusal(&(struct kafka_refusal){.code = code,
-            .may_be_stored = may_be_stored,
-            .topic = "orders",
-            .topic_is_fixed = topic_is_fixed});
+        return kafka_answer_refusal(&(struct kafka_refusal){
+            .code = code, .may_be_stored = may_be_stored, .topic = "orders"});
 }
 
 /* Whatever is not known to be stored is not delivered. */
@@ -19,7 +17,7 @@ Test(kafka_answers, none_of_all_codes_is_a_success)
                 struct outcome outcome;
                 if (code == 0)
                         continue;
-                outcome = refusal((rd_kafka_resp_err_t)code, true, true);
+                outcome = refusal((rd_kafka_resp_err_t)code, true);
                 cr_expect(outcome.kind != OUTCOME_DELIVERED && outcome.kind != OUTCOME_CANCELLED,
                     "%d", code);
                 cr_expect(outcome.reason[0] != '\0');
@@ -31,8 +29,7 @@ Test(kafka_answers, none_of_all_codes_is_a_success)
 Test(kafka_answers, an_event_is_rejected_only_for_what_it_is_itself)
 {
         for (int code = -200; code < 200; code++)
-                if (code != 0 &&
-                    refusal((rd_kafka_resp_err_t)code, false, false).kind == OUTCOME_REJECTED)
+                if (code != 0 && refusal((rd_kafka_resp_err_t)code, false).kind == OUTCOME_REJECTED)
                         cr_expect(kafka_answer_blames_batch((rd_kafka_resp_err_t)code), "%d", code);
 }
 
@@ -43,11 +40,10 @@ Test(kafka_answers, a_topic_of_the_event_stops_no_others)
             RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED};
 
         for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
-                struct outcome fixed = refusal(codes[i], false, true);
-                struct outcome named = refusal(codes[i], false, false);
-                cr_expect(fixed.kind == OUTCOME_SINK_DOWN && fixed.needs_operator);
-                cr_expect(named.kind == OUTCOME_RETRY && named.max_attempts == 5);
-                cr_expect(strstr(named.reason, "orders") != NULL);
+                struct outcome outcome = refusal(codes[i], false);
+                cr_expect(outcome.kind == OUTCOME_SINK_DOWN && outcome.needs_operator);
+                cr_expect_not(outcome.concerns_all);
+                cr_expect(strstr(outcome.reason, "orders") != NULL);
         }
 }
 
@@ -58,15 +54,15 @@ Test(kafka_answers, a_fatal_error_is_never_the_operators)
             RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER, RD_KAFKA_RESP_ERR_UNKNOWN_PRODUCER_ID};
 
         for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
-                struct outcome outcome = refusal(codes[i], true, true);
+                struct outcome outcome = refusal(codes[i], true);
                 cr_expect(outcome.kind == OUTCOME_SINK_DOWN && !outcome.needs_operator);
         }
 }
 
 Test(kafka_answers, says_whether_it_may_have_been_stored)
 {
-        struct outcome stored = refusal(RD_KAFKA_RESP_ERR__MSG_TIMED_OUT, true, true);
-        struct outcome unsent = refusal(RD_KAFKA_RESP_ERR__MSG_TIMED_OUT, false, true);
+        struct outcome stored = refusal(RD_KAFKA_RESP_ERR__MSG_TIMED_OUT, true);
+        struct outcome unsent = refusal(RD_KAFKA_RESP_ERR__MSG_TIMED_OUT, false);
 
         cr_expect(strstr(stored.reason, "may have been stored") != NULL);
         cr_expect(strstr(unsent.reason, "no broker took it") != NULL);

@@ -12,11 +12,10 @@ static struct nats_frame answer(const char *json)
             .kind = NATS_MESSAGE, .payload = json, .payload_bytes = strlen(json)};
 }
 
-static struct outcome judge(const char *json, bool is_per_event, enum nats_duplicates duplicates)
+static struct outcome judge(const char *json, enum nats_duplicates duplicates)
 {
         const struct nats_frame frame = answer(json);
-        const struct nats_answer_rules rules = {
-            .is_subject_per_event = is_per_event, .duplicates = duplicates};
+        const struct nats_answer_rules rules = {.duplicates = duplicates};
 
         return nats_answer_judge(&frame, &rules);
 }
@@ -29,7 +28,7 @@ static struct outcome judge_code(int class_, int code)
             "{\"error\":{\"code\":%d,\"err_code\":%d,\"description\":\"words\"},\"stream\":\"S\","
             "\"seq\":0}",
             class_, code);
-        return judge(json, true, NATS_DUPLICATES_ID);
+        return judge(json, NATS_DUPLICATES_ID);
 }
 
 Test(nats_answers, takes_each_form_of_an_acknowledgement)
@@ -42,8 +41,8 @@ Test(nats_answers, takes_each_form_of_an_acknowledgement)
         for (size_t i = 0; i < sizeof acks / sizeof *acks; i++) {
                 const struct nats_frame frame = answer(acks[i]);
                 cr_expect(nats_answer_is_ack(&frame), "%s", acks[i]);
-                cr_expect(judge(acks[i], false, NATS_DUPLICATES_ID).kind == OUTCOME_DELIVERED, "%s",
-                    acks[i]);
+                cr_expect(
+                    judge(acks[i], NATS_DUPLICATES_ID).kind == OUTCOME_DELIVERED, "%s", acks[i]);
         }
 }
 
@@ -60,8 +59,8 @@ Test(nats_answers, takes_nothing_else_for_an_acknowledgement)
         for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
                 const struct nats_frame frame = answer(others[i]);
                 cr_expect(!nats_answer_is_ack(&frame), "%s", others[i]);
-                cr_expect(judge(others[i], false, NATS_DUPLICATES_ID).kind != OUTCOME_DELIVERED,
-                    "%s", others[i]);
+                cr_expect(judge(others[i], NATS_DUPLICATES_ID).kind != OUTCOME_DELIVERED, "%s",
+                    others[i]);
         }
 }
 
@@ -69,20 +68,17 @@ Test(nats_answers, takes_nothing_else_for_an_acknowledgement)
 Test(nats_answers, looks_at_the_status_first)
 {
         struct nats_frame frame = answer("{\"stream\":\"S\",\"seq\":1}");
-        struct nats_answer_rules rules = {.is_subject_per_event = false};
+        struct nats_answer_rules rules = {.is_transient = false};
         struct outcome outcome;
 
         frame.status = 503;
         cr_expect(!nats_answer_is_ack(&frame));
         outcome = nats_answer_judge(&frame, &rules);
         cr_expect(outcome.kind == OUTCOME_SINK_DOWN && outcome.needs_operator);
+        cr_expect(!outcome.concerns_all && outcome.max_attempts == 5);
         rules.is_transient = true;
         outcome = nats_answer_judge(&frame, &rules);
         cr_expect(outcome.kind == OUTCOME_SINK_DOWN && !outcome.needs_operator);
-        rules.is_subject_per_event = true;
-        outcome = nats_answer_judge(&frame, &rules);
-        cr_expect(outcome.kind == OUTCOME_RETRY && outcome.max_attempts == 5);
-        cr_expect(outcome.is_unanswered);
         frame.status = 408;
         cr_expect(nats_answer_judge(&frame, &rules).kind == OUTCOME_RETRY);
 }
@@ -141,9 +137,9 @@ Test(nats_answers, has_an_outcome_for_each_error)
 
 Test(nats_answers, knows_a_repetition_by_its_subject_only_if_told_so)
 {
-        cr_expect(judge(FULL_SUBJECT, true, NATS_DUPLICATES_BY_SUBJECT).kind == OUTCOME_DELIVERED);
-        cr_expect(judge(FULL_SUBJECT, true, NATS_DUPLICATES_ID).kind == OUTCOME_RETRY);
-        cr_expect(judge(FULL_SUBJECT, false, NATS_DUPLICATES_OFF).kind == OUTCOME_SINK_DOWN);
+        cr_expect(judge(FULL_SUBJECT, NATS_DUPLICATES_BY_SUBJECT).kind == OUTCOME_DELIVERED);
+        cr_expect(judge(FULL_SUBJECT, NATS_DUPLICATES_ID).kind == OUTCOME_SINK_DOWN);
+        cr_expect(judge(FULL_SUBJECT, NATS_DUPLICATES_OFF).kind == OUTCOME_SINK_DOWN);
 }
 
 static struct nats_error read_error(const char *text)

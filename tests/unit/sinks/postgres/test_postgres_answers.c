@@ -24,11 +24,11 @@ static const struct {
     {"25006", OUTCOME_SINK_DOWN, OUTCOME_SINK_DOWN, false, false, true},
     {"26000", OUTCOME_RETRY, OUTCOME_SINK_DOWN, false, false, true},
     {"0A000", OUTCOME_RETRY, OUTCOME_SINK_DOWN, false, false, true},
-    {"28000", OUTCOME_RETRY, OUTCOME_SINK_DOWN, true, true, false},
-    {"3F000", OUTCOME_RETRY, OUTCOME_SINK_DOWN, true, true, false},
-    {"42883", OUTCOME_RETRY, OUTCOME_SINK_DOWN, true, true, false},
-    {"42501", OUTCOME_RETRY, OUTCOME_SINK_DOWN, true, true, false},
-    {"42P01", OUTCOME_RETRY, OUTCOME_SINK_DOWN, true, true, false},
+    {"28000", OUTCOME_SINK_DOWN, OUTCOME_SINK_DOWN, true, true, false},
+    {"3F000", OUTCOME_SINK_DOWN, OUTCOME_SINK_DOWN, true, true, false},
+    {"42883", OUTCOME_SINK_DOWN, OUTCOME_SINK_DOWN, true, true, false},
+    {"42501", OUTCOME_SINK_DOWN, OUTCOME_SINK_DOWN, true, true, false},
+    {"42P01", OUTCOME_SINK_DOWN, OUTCOME_SINK_DOWN, true, true, false},
     {"22012", OUTCOME_RETRY, OUTCOME_RETRY, false, false, false},
     {"23505", OUTCOME_RETRY, OUTCOME_RETRY, false, false, false},
     {"P0001", OUTCOME_RETRY, OUTCOME_RETRY, false, false, false},
@@ -69,15 +69,16 @@ Test(postgres_answers, know_what_is_the_fault_of_one_event)
         cr_expect(!judge("42P01", NULL).is_of_event);
         cr_expect(!judge("40001", NULL).is_of_event);
         cr_expect(!judge("57P01", NULL).is_of_event);
+        cr_expect(judge("53100", "PL/pgSQL function f() line 1").is_of_event);
+        cr_expect(judge("25006", "PL/pgSQL function f() line 1").is_of_event);
+        cr_expect(!judge("25006", "PL/pgSQL function f() line 1").ends_session);
 }
 
-/* It costs the event an attempt only if the function succeeds with others. */
-Test(postgres_answers, do_not_charge_what_may_be_the_fault_of_the_function)
+/* Each answers a call, so another call may be answered otherwise. */
+Test(postgres_answers, concern_all_events_in_no_case)
 {
-        struct outcome outcome = judge("42P01", "PL/pgSQL function f() line 1").outcome;
-
-        cr_expect(outcome.is_unanswered);
-        cr_expect(!judge("22012", "PL/pgSQL function f() line 1").outcome.is_unanswered);
+        for (size_t i = 0; i < sizeof meanings / sizeof *meanings; i++)
+                cr_expect_not(judge(meanings[i].sqlstate, NULL).outcome.concerns_all);
 }
 
 Test(postgres_answers, say_what_and_where)

@@ -7,7 +7,7 @@
 #include <criterion/parameterized.h>
 #include <string.h>
 
-static const struct rabbitmq_policy fixed = {.is_key_fixed = true}, named = {0};
+static char exchange[] = "e", no_exchange[] = "";
 
 static struct amqp_news closed(uint32_t method, uint16_t code, const char *text)
 {
@@ -15,31 +15,35 @@ static struct amqp_news closed(uint32_t method, uint16_t code, const char *text)
             .kind = AMQP_METHOD, .method = method, .code = code, .text = {text, strlen(text)}};
 }
 
-Test(rabbitmq_answers, judges_a_nack_by_the_routing_key)
+Test(rabbitmq_answers, leaves_it_to_the_lane_whom_a_nack_concerns)
 {
-        cr_expect(rabbitmq_judge_nack(&fixed).kind == OUTCOME_SINK_DOWN);
-        cr_expect_not(rabbitmq_judge_nack(&fixed).needs_operator);
-        cr_expect(rabbitmq_judge_nack(&named).kind == OUTCOME_RETRY);
-        cr_expect(rabbitmq_judge_nack(&named).max_attempts == 0);
-        cr_expect(rabbitmq_judge_nack(&named).fault == OUTCOME_FAULT_AMQP);
+        struct outcome nack = rabbitmq_judge_nack();
+
+        cr_expect(nack.kind == OUTCOME_SINK_DOWN && nack.fault == OUTCOME_FAULT_AMQP);
+        cr_expect(!nack.needs_operator && !nack.concerns_all);
 }
 
-Test(rabbitmq_answers, judges_the_unroutable_as_the_key_says)
+static struct outcome judge_return(char *name, enum rabbitmq_unroutable on_unroutable)
 {
-        struct rabbitmq_policy policy = fixed;
+        return rabbitmq_judge_return(
+            &(struct rabbitmq_config){.exchange = name, .on_unroutable = on_unroutable});
+}
 
-        cr_expect(rabbitmq_judge_return(&fixed, "e").kind == OUTCOME_SINK_DOWN);
-        cr_expect(rabbitmq_judge_return(&fixed, "e").needs_operator);
-        cr_expect(rabbitmq_judge_return(&named, "e").kind == OUTCOME_RETRY);
-        cr_expect(rabbitmq_judge_return(&named, "e").max_attempts == 5);
-        policy.on_unroutable = UNROUTABLE_RETRY;
-        cr_expect(rabbitmq_judge_return(&policy, "e").kind == OUTCOME_RETRY);
-        policy.on_unroutable = UNROUTABLE_REJECT;
-        cr_expect(rabbitmq_judge_return(&policy, "e").kind == OUTCOME_REJECTED);
-        policy = named;
-        policy.on_unroutable = UNROUTABLE_PAUSE;
-        cr_expect(rabbitmq_judge_return(&policy, "e").kind == OUTCOME_SINK_DOWN);
-        cr_expect(strstr(rabbitmq_judge_return(&named, "").reason, "no queue with the name"));
+Test(rabbitmq_answers, judges_the_unroutable_as_the_operator_wants)
+{
+        struct outcome outcome = judge_return(exchange, UNROUTABLE_AUTO);
+
+        cr_expect(outcome.kind == OUTCOME_SINK_DOWN && outcome.needs_operator);
+        cr_expect_not(outcome.concerns_all, "another event may be routed");
+        outcome = judge_return(exchange, UNROUTABLE_PAUSE);
+        cr_expect(outcome.kind == OUTCOME_SINK_DOWN && outcome.needs_operator);
+        cr_expect(outcome.concerns_all);
+        outcome = judge_return(exchange, UNROUTABLE_RETRY);
+        cr_expect(outcome.kind == OUTCOME_RETRY && outcome.max_attempts == 5);
+        cr_expect(judge_return(exchange, UNROUTABLE_REJECT).kind == OUTCOME_REJECTED);
+        cr_expect(strstr(judge_return(exchange, UNROUTABLE_AUTO).reason, "exchange 'e'"));
+        cr_expect(
+            strstr(judge_return(no_exchange, UNROUTABLE_AUTO).reason, "no queue with the name"));
 }
 
 Test(rabbitmq_answers, knows_when_a_closed_channel_is_no_matter_of_one_event)
@@ -50,14 +54,14 @@ Test(rabbitmq_answers, knows_when_a_closed_channel_is_no_matter_of_one_event)
         const struct amqp_news key = closed(AMQP_CHANNEL_CLOSE, 403, "x access to topic 'bills'");
         const struct amqp_news large = closed(AMQP_CHANNEL_CLOSE, 406, "message size");
 
-        cr_expect(rabbitmq_close_is_for_all(&named, &missing));
-        cr_expect(rabbitmq_close_is_for_all(&named, &refused));
-        cr_expect_not(rabbitmq_close_is_for_all(&named, &key));
-        cr_expect(rabbitmq_close_is_for_all(&fixed, &key));
-        cr_expect_not(rabbitmq_close_is_for_all(&fixed, &large));
+        cr_expect(rabbitmq_close_is_for_all(&missing));
+        cr_expect(rabbitmq_close_is_for_all(&refused));
+        cr_expect_not(rabbitmq_close_is_for_all(&key));
+        cr_expect_not(rabbitmq_close_is_for_all(&large));
         cr_expect(rabbitmq_judge_guilty(&large).kind == OUTCOME_REJECTED);
-        cr_expect(rabbitmq_judge_guilty(&key).kind == OUTCOME_RETRY);
-        cr_expect(rabbitmq_judge_guilty(&key).max_attempts == 5);
+        cr_expect(rabbitmq_judge_guilty(&key).kind == OUTCOME_SINK_DOWN);
+        cr_expect(rabbitmq_judge_guilty(&key).needs_operator);
+        cr_expect_not(rabbitmq_judge_guilty(&key).concerns_all);
 }
 
 struct row {
