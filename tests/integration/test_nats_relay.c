@@ -163,6 +163,42 @@ Test(nats_relay, repeats_nothing_when_the_relay_is_killed)
         end(&rig);
 }
 
+/* Others go on coming. */
+static bool has_three_dead(void *context)
+{
+        struct rig *rig = context;
+
+        publish(rig->fixture.admin, "events.x", NULL, "taken");
+        return database_integer(rig->fixture.admin, "SELECT count(*) FROM courier.dead_letter") >=
+               3;
+}
+
+/* One stream is full; the others are not. */
+Test(nats_relay, gives_up_only_what_a_full_stream_refuses)
+{
+        struct relay_process *relay;
+        struct rig rig;
+
+        begin(&rig, NULL);
+        nats_server_make_stream(
+            &rig.server, "FULL", "full.>", ", \"max_msgs\": 1, \"discard\": \"new\"");
+        relay = start(&rig, rig.server.port,
+            ", subject: \"{{topic}}\"}\n    retry: {first: 50ms, max: 100ms, attempts: 5");
+        for (int i = 0; i < 4; i++)
+                publish(rig.fixture.admin, "full.x", NULL, "refused but for the first");
+        for (int i = 0; i < 20; i++)
+                publish(rig.fixture.admin, "events.x", NULL, "taken");
+        await_all(&rig, 20);
+        wait_until(has_three_dead, &rig, DEADLINE_MS, "three dead letters");
+        await_in_database(rig.fixture.admin,
+            "SELECT count(*) = 3 AND min(attempts) = 5 AND max(attempts) = 5 AND min(target) = "
+            "'full.x' AND max(target) = 'full.x' FROM courier.dead_letter",
+            "three dead letters");
+        relay_stop(relay);
+        relay_destroy(relay);
+        end(&rig);
+}
+
 struct cut {
         const struct fault_link *link;
         unsigned n_before;

@@ -2,9 +2,11 @@
 #include "rabbitmq_history.h"
 
 #include "chaos/fault_proxy.h"
+#include "support/relay_fixture.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 enum { MAX_IN_FLIGHT = 50, PAUSE_US = 20000 };
@@ -65,6 +67,58 @@ Test(rabbitmq_relay, loses_nothing_and_keeps_the_order_when_the_network_fails)
 
         cr_expect(n_repeated <= n_faults * MAX_IN_FLIGHT, "%zu came twice", n_repeated);
         fault_proxy_destroy(proxy);
+}
+
+/* Others go on coming. */
+static bool has_a_dead_letter(void *context)
+{
+        const struct relay_fixture *fixture = context;
+
+        publish(fixture->admin, "taken", NULL, "taken");
+        return database_integer(fixture->admin, "SELECT count(*) FROM courier.dead_letter") > 0;
+}
+
+/* One queue is full; the others are not. */
+Test(rabbitmq_relay, gives_up_only_what_a_full_queue_refuses)
+{
+        struct rabbitmq_server *server = rabbitmq_shared();
+        struct relay_fixture fixture;
+        struct relay_process *relay;
+        char *messages;
+
+        snprintf(vhost, sizeof vhost, "one%d", (int)getpid());
+        rabbitmq_make_vhost(server, vhost);
+        rabbitmq_make_exchange(server, vhost, "events", "topic");
+        rabbitmq_make_queue(server, vhost, "q", "");
+        rabbitmq_bind(server, vhost, "events", "q", "taken");
+        rabbitmq_make_queue(server, vhost, "full",
+            "{<<\"x-max-length\">>, long, 1}, {<<\"x-overflow\">>, longstr, "
+            "<<\"reject-publish\">>}");
+        rabbitmq_bind(server, vhost, "events", "full", "full");
+        relay_fixture_begin(&fixture, postgres_shared());
+        relay = relay_start("postgres: {dsn: \"%s\"}\n"
+                            "sinks:\n"
+                            "  - name: bus\n"
+                            "    topics: [\"**\"]\n"
+                            "    start: beginning\n"
+                            "    retry: {first: 50ms, max: 100ms, attempts: 5}\n"
+                            "    rabbitmq: {servers: [\"127.0.0.1:%u\"], vhost: %s,\n"
+                            "      exchange: events}\n",
+            fixture.relay, server->port, vhost);
+        for (int i = 0; i < 6; i++)
+                publish(fixture.admin, "full", NULL, "refused but for the first ones");
+        for (int i = 0; i < 20; i++)
+                publish(fixture.admin, "taken", NULL, "taken");
+        messages = rabbitmq_drain(server, vhost, "q", 20);
+        wait_until(has_a_dead_letter, &fixture, 30000, "a dead letter");
+        await_in_database(fixture.admin,
+            "SELECT count(*) > 0 AND min(attempts) = 5 AND max(attempts) = 5 AND max(topic) = "
+            "'full' FROM courier.dead_letter",
+            "dead letters");
+        free(messages);
+        relay_stop(relay);
+        relay_destroy(relay);
+        relay_fixture_end(&fixture);
 }
 
 /* It starts, carries what it can for the other sink, and this one joins. */

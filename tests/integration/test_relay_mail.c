@@ -99,6 +99,37 @@ Test(relay_mail, lets_other_domains_have_their_mail_while_one_puts_off)
         relay_destroy(relay);
 }
 
+/* Others go on coming. */
+static bool has_a_dead_letter(void *context)
+{
+        (void)context;
+        publish_to("n@b.example");
+        return database_integer(fixture.admin, "SELECT count(*) FROM courier.dead_letter") > 0;
+}
+
+/* As a server does that is closing down, or that throttles us. */
+Test(relay_mail, gives_up_only_the_mail_that_the_server_hangs_up_on)
+{
+        struct relay_process *relay;
+        char recipient[64];
+        json_t *mails;
+
+        smtp_receiver_start(&smtp, NULL);
+        relay = start("");
+        publish_to("defer421@a.example");
+        for (int i = 0; i < N_OF_EACH; i++) {
+                snprintf(recipient, sizeof recipient, "n%d@b.example", i);
+                publish_to(recipient);
+        }
+        mails = smtp_receiver_wait_for(&smtp, N_OF_EACH);
+        wait_until(has_a_dead_letter, NULL, 30000, "a dead letter");
+        await_in_database(fixture.admin,
+            "SELECT count(*) = 1 AND min(attempts) = 4 FROM courier.dead_letter", "a dead letter");
+        json_decref(mails);
+        relay_stop(relay);
+        relay_destroy(relay);
+}
+
 Test(relay_mail, sends_everything_to_a_greylisting_domain_in_the_end)
 {
         struct relay_process *relay;
