@@ -306,6 +306,7 @@ static int conduct(struct run *run, const struct world_options *options, int64_t
         taps_stop(&run->world.taps);
         if (run->world.newcomers != NULL)
                 newcomers_stop(run->world.newcomers);
+        atomic_store(&run->world.has_written, true);
         await_everything(run);
         if (is_interrupted)
                 return 130;

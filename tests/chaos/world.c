@@ -13,12 +13,14 @@
 
 /* ---- HTTP ------------------------------------------------------------------------------------ */
 
-/* What it never takes is tried a few times. What it takes at other times it refuses for good, so
- * that the next one of the key is sent at once: should the relay end before it has written that
- * down, the refused one comes again, and perhaps is taken then. */
+/* What it never takes is tried a few times; two of three such answers blame the receiver, and not
+ * the event, as long as other events show who is right. What it takes at other times it refuses for
+ * good, so that the next one of the key is sent at once: should the relay end before it has written
+ * that down, the refused one comes again, and perhaps is taken then. */
 static bool refuses(
     const struct hook *hook, enum chaos_sink sink, const char *body, struct http_answer *out_answer)
 {
+        static const unsigned never[] = {422, 404, 503};
         unsigned writer, number;
         int64_t due_us;
         struct chaos_event event;
@@ -32,7 +34,8 @@ static bool refuses(
                     .status = 400, .headers = {"webhook-delivery: abort-message"}};
                 return chaos_is_strict(clock_wall_us());
         }
-        *out_answer = (struct http_answer){.status = 422, .body = "never"};
+        *out_answer = (struct http_answer){.body = "never",
+            .status = never[atomic_load(&hook->world->has_written) ? 0 : number % 3]};
         return (event.refused >> sink & 1u) != 0;
 }
 

@@ -108,6 +108,7 @@ struct world {
         struct writers *writers;
         struct newcomers *newcomers;         /* NULL in the calm */
         int64_t calm_from_us, calm_until_us; /* nothing was wrong between these two */
+        atomic_bool has_written;             /* no more events are to come */
         char *event_sql;
         struct arrivals arrivals[N_SINKS];
 };
