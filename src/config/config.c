@@ -62,10 +62,8 @@ void config_free(struct config *config)
         for (unsigned i = 0; i < config->n_sinks; i++) {
                 struct redis_config *redis = config->sinks[i].redis;
                 struct postgres_sink_config *postgres = config->sinks[i].postgres;
-                if (postgres != NULL) {
-                        free(postgres->server.dsn);
-                        free(postgres->server.password);
-                }
+                if (postgres != NULL)
+                        postgres_config_clear(&postgres->server);
                 if (redis != NULL) {
                         /* Taken from the URL: no row owns them. */
                         free(redis->host);
@@ -76,6 +74,20 @@ void config_free(struct config *config)
         free(config->path);
         secret_free_bytes(config->text, config->text_length);
         free(config);
+}
+
+void postgres_config_copy(struct postgres_config *copy, const struct postgres_config *from)
+{
+        postgres_config_clear(copy);
+        *copy = *from;
+        copy->dsn = from->dsn != NULL ? xstrdup(from->dsn) : NULL;
+        copy->password = from->password != NULL ? xstrdup(from->password) : NULL;
+}
+
+void postgres_config_clear(struct postgres_config *copy)
+{
+        secret_free(copy->dsn);
+        secret_free(copy->password);
 }
 
 void config_keep_served(struct config *config)

@@ -513,6 +513,10 @@ struct config *config_load_text(
 
 void config_free(struct config *config); /* NULL is allowed; clears secrets first */
 
+/* A copy that owns its strings, in place of one, or of zeros. */
+void postgres_config_copy(struct postgres_config *copy, const struct postgres_config *from);
+void postgres_config_clear(struct postgres_config *copy);
+
 /* Whether the relay serves the sink of this name. */
 bool relay_config_serves(const struct relay_config *relay, const char *sink);
 

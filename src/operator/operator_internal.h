@@ -9,10 +9,8 @@
 struct operator_session {
         struct pg_conn *conn; /* owned */
         struct operator_session_events events;
-        void *owner;    /* borrowed */
-        char *dsn;      /* owned */
-        char *password; /* owned */
-        char *sinks;    /* owned; the status query's parameter */
+        void *owner; /* borrowed */
+        char *sinks; /* owned; the status query's parameter */
 
         struct timer *next; /* when to ask for the status again */
         bool is_asking;

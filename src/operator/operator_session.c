@@ -2,7 +2,6 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "config/secret.h"
 #include "loop/timer.h"
 #include "operator/operator_internal.h"
 #include "operator/status_query.h"
@@ -178,28 +177,10 @@ void operator_session_set_sinks(struct operator_session *session, const struct c
         ask(session);
 }
 
-/* Copies of what is a text in them, which are kept. */
-static struct postgres_config take_settings(
-    struct operator_session *session, const struct postgres_config *config)
-{
-        struct postgres_config postgres = *config;
-
-        session->dsn = postgres.dsn = postgres.dsn != NULL ? xstrdup(postgres.dsn) : NULL;
-        session->password = postgres.password =
-            postgres.password != NULL ? xstrdup(postgres.password) : NULL;
-        return postgres;
-}
-
 void operator_session_configure(
     struct operator_session *session, const struct postgres_config *config)
 {
-        char *old_dsn = session->dsn;
-        char *old_password = session->password;
-        struct postgres_config postgres = take_settings(session, config);
-
-        pg_conn_configure(session->conn, &postgres);
-        secret_free(old_dsn);
-        secret_free(old_password);
+        pg_conn_configure(session->conn, config);
 }
 
 void operator_session_reopen(struct operator_session *session, const struct config *config)
@@ -219,18 +200,16 @@ struct operator_session *operator_session_create(uv_loop_t *loop, const struct c
         static const struct pg_conn_events conn_events = {
             .on_connected = on_connected, .on_lost = on_lost};
         struct operator_session *session = xcalloc(1, sizeof *session);
-        struct postgres_config postgres;
 
         session->events = *events;
         session->owner = owner;
         list_init(&session->actions);
-        postgres = take_settings(session, &config->postgres);
         session->sinks = look_sinks(config);
         session->asked_ms = now_ms() - AT_MOST_MS;
         session->next = timer_create_on(loop, on_next, session);
         session->tell = timer_create_on(loop, on_tell, session);
         session->patience = timer_create_on(loop, on_impatient, session);
-        session->conn = pg_conn_create(loop, "watch", &postgres, &conn_events, session);
+        session->conn = pg_conn_create(loop, "watch", &config->postgres, &conn_events, session);
         error_set(&session->failure, ERROR_DATABASE, "not connected to PostgreSQL yet");
         return session;
 }
@@ -260,8 +239,6 @@ void operator_session_destroy(struct operator_session *session)
         timer_destroy(session->tell);
         timer_destroy(session->patience);
         json_decref(session->status);
-        secret_free(session->password);
-        secret_free(session->dsn);
         free(session->sinks);
         free(session);
 }

@@ -2,7 +2,6 @@
 
 #include "base/alloc.h"
 #include "base/list.h"
-#include "config/secret.h"
 #include "pg/blocking_conn.h"
 #include "pg/pg_conn.h"
 
@@ -88,8 +87,6 @@ struct portal_session {
         struct pg_conn *conn; /* owned */
         bool (*on_login_refused)(void *owner);
         void *owner;           /* borrowed */
-        char *dsn;             /* owned */
-        char *password;        /* owned */
         struct list questions; /* asked::link */
 };
 
@@ -194,30 +191,17 @@ static void on_lost(void *owner, const struct error *error, int64_t retry_ms)
                 (void)session->on_login_refused(session->owner);
 }
 
-/* What is needed of it is copied. */
-static struct postgres_config take_settings(
-    struct portal_session *session, const struct postgres_config *config)
-{
-        struct postgres_config postgres = *config;
-
-        session->dsn = postgres.dsn = postgres.dsn != NULL ? xstrdup(postgres.dsn) : NULL;
-        session->password = postgres.password =
-            postgres.password != NULL ? xstrdup(postgres.password) : NULL;
-        return postgres;
-}
-
 struct portal_session *portal_session_create(uv_loop_t *loop, const struct postgres_config *config,
     bool (*on_login_refused)(void *owner), void *owner)
 {
         static const struct pg_conn_events events = {
             .on_connected = on_connected, .on_lost = on_lost};
         struct portal_session *session = xcalloc(1, sizeof *session);
-        struct postgres_config postgres = take_settings(session, config);
 
         session->on_login_refused = on_login_refused;
         session->owner = owner;
         list_init(&session->questions);
-        session->conn = pg_conn_create(loop, "portal", &postgres, &events, session);
+        session->conn = pg_conn_create(loop, "portal", config, &events, session);
         return session;
 }
 
@@ -228,13 +212,7 @@ void portal_session_open(struct portal_session *session)
 
 void portal_session_configure(struct portal_session *session, const struct postgres_config *config)
 {
-        char *old_dsn = session->dsn;
-        char *old_password = session->password;
-        struct postgres_config postgres = take_settings(session, config);
-
-        pg_conn_configure(session->conn, &postgres);
-        secret_free(old_dsn);
-        secret_free(old_password);
+        pg_conn_configure(session->conn, config);
 }
 
 void portal_session_reopen(struct portal_session *session, const struct postgres_config *config)
@@ -256,7 +234,5 @@ void portal_session_destroy(struct portal_session *session)
                 return;
         portal_session_close(session);
         pg_conn_destroy(session->conn);
-        secret_free(session->password);
-        secret_free(session->dsn);
         free(session);
 }

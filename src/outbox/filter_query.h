@@ -51,7 +51,7 @@ struct filter_query_events {
         void (*on_lost)(void *owner, const struct error *error, int64_t retry_ms);
 };
 
-/* `name` is for logs. The strings are borrowed. */
+/* `name` is for logs; borrowed. */
 struct filter_query *filter_query_create(uv_loop_t *loop, const char *name,
     const struct postgres_config *config, const struct filter_query_events *events, void *owner);
 void filter_query_destroy(struct filter_query *query); /* NULL is allowed */

@@ -43,7 +43,7 @@ struct marker *marker_create(
     uv_loop_t *loop, const struct config *config, const struct marker_events *events, void *owner);
 void marker_destroy(struct marker *marker); /* NULL is allowed */
 
-/* Other settings; those of the connection from the next one on. The strings are borrowed. */
+/* Other settings; those of the connection from the next one on. */
 void marker_configure(struct marker *marker, const struct marks_config *marks,
     const struct postgres_config *postgres);
 

@@ -102,7 +102,7 @@ struct outbox_news {
 void outbox_listen(struct outbox *outbox, const struct outbox_news *news, void *owner);
 void outbox_open(struct outbox *outbox);
 
-/* From the next connection on. The strings are borrowed. */
+/* From the next connection on. */
 void outbox_configure(struct outbox *outbox, const struct postgres_config *config);
 
 bool outbox_is_up(const struct outbox *outbox);

@@ -36,7 +36,7 @@ struct expected {
 struct pg_conn {
         const char *name;
         char instance[INSTANCE_SHORT_SIZE]; /* so that people know whose session it is */
-        struct postgres_config config;
+        struct postgres_config config;      /* its strings are owned */
         struct pg_conn_events events;
         void *owner; /* borrowed */
         uv_loop_t *loop;
@@ -444,7 +444,7 @@ struct pg_conn *pg_conn_create(uv_loop_t *loop, const char *name,
 
         conn->name = name;
         instance_name(conn->instance, sizeof conn->instance, "pgcourier ");
-        conn->config = *config;
+        postgres_config_copy(&conn->config, config);
         conn->events = *events;
         conn->owner = owner;
         conn->loop = loop;
@@ -456,7 +456,7 @@ struct pg_conn *pg_conn_create(uv_loop_t *loop, const char *name,
 
 void pg_conn_configure(struct pg_conn *conn, const struct postgres_config *config)
 {
-        conn->config = *config;
+        postgres_config_copy(&conn->config, config);
         conn->is_outdated = conn->state == PG_CONN_CONNECTING;
         if (conn->state == PG_CONN_WAITING)
                 timer_arm(conn->timer, 0);
@@ -483,6 +483,7 @@ void pg_conn_destroy(struct pg_conn *conn)
         timer_destroy(conn->timer);
         list_for_each (link, &conn->free_slots)
                 free(list_owner(link, struct expected, link));
+        postgres_config_clear(&conn->config);
         free(conn);
 }
 

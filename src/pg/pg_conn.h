@@ -59,12 +59,11 @@ struct pg_statement {
  */
 typedef void pg_result_fn(void *owner, PGresult *result);
 
-/* `name` is for logs: "work", "doorbell". It and the config's strings are borrowed. */
+/* `name` is for logs: "work", "doorbell"; borrowed. */
 struct pg_conn *pg_conn_create(uv_loop_t *loop, const char *name,
     const struct postgres_config *config, const struct pg_conn_events *events, void *owner);
 
-/* From the next connection on, which is tried at once if it was waited for. The strings are
- * borrowed. */
+/* From the next connection on, which is tried at once if it was waited for. */
 void pg_conn_configure(struct pg_conn *conn, const struct postgres_config *config);
 
 void pg_conn_open(struct pg_conn *conn);

@@ -1,7 +1,6 @@
 #include "pg/pooling.h"
 
 #include "base/alloc.h"
-#include "config/secret.h"
 #include "pg/blocking_conn.h"
 
 #include <stdlib.h>
@@ -129,8 +128,7 @@ static void on_worked(uv_work_t *work, int status)
         (void)status;
         if (pooling->on_answer != NULL)
                 pooling->on_answer(pooling->owner, failed ? &pooling->error : NULL);
-        secret_free(pooling->config.dsn);
-        secret_free(pooling->config.password);
+        postgres_config_clear(&pooling->config);
         free(pooling);
 }
 
@@ -139,9 +137,7 @@ struct pooling *pooling_ask(uv_loop_t *loop, const struct postgres_config *confi
 {
         struct pooling *pooling = xcalloc(1, sizeof *pooling);
 
-        pooling->config = *config;
-        pooling->config.dsn = config->dsn != NULL ? xstrdup(config->dsn) : NULL;
-        pooling->config.password = config->password != NULL ? xstrdup(config->password) : NULL;
+        postgres_config_copy(&pooling->config, config);
         pooling->on_answer = on_answer;
         pooling->owner = owner;
         pooling->work.data = pooling;
