@@ -19,23 +19,19 @@ static int compare_places(const void *a, const void *b)
         return strcmp(left->name, right->name);
 }
 
-static struct place *sort_members(const struct view *view)
+/* A member and a sink both begin with their names. */
+static const char *name_at(const void *all, size_t size, size_t i)
 {
-        struct place *places = xcalloc(view->n_members + 1, sizeof *places);
-
-        for (size_t i = 0; i < view->n_members; i++)
-                places[i] = (struct place){view->members[i].name, i};
-        qsort(places, view->n_members, sizeof *places, compare_places);
-        return places;
+        return *(char *const *)(const void *)((const char *)all + i * size);
 }
 
-static struct place *sort_sinks(const struct view *view)
+static struct place *sort(const void *all, size_t n, size_t size)
 {
-        struct place *places = xcalloc(view->n_sinks + 1, sizeof *places);
+        struct place *places = xcalloc(n + 1, sizeof *places);
 
-        for (size_t i = 0; i < view->n_sinks; i++)
-                places[i] = (struct place){view->sinks[i].name, i};
-        qsort(places, view->n_sinks, sizeof *places, compare_places);
+        for (size_t i = 0; i < n; i++)
+                places[i] = (struct place){name_at(all, size, i), i};
+        qsort(places, n, sizeof *places, compare_places);
         return places;
 }
 
@@ -92,7 +88,8 @@ static void copy_owners(struct view *copy, const struct view *from, const struct
 
 void view_copy(struct view *copy, const struct view *from)
 {
-        struct place *members = sort_members(from), *sinks = sort_sinks(from);
+        struct place *members = sort(from->members, from->n_members, sizeof *from->members);
+        struct place *sinks = sort(from->sinks, from->n_sinks, sizeof *from->sinks);
 
         copy_members(copy, from, members);
         copy_sinks(copy, from, members, sinks);
@@ -115,51 +112,40 @@ void view_deinit(struct view *copy)
         *copy = (struct view){0};
 }
 
-bool view_is_sorted(const struct view *view)
+static bool is_sorted(const void *all, size_t n, size_t size)
 {
-        for (size_t i = 1; i < view->n_members; i++)
-                if (strcmp(view->members[i - 1].name, view->members[i].name) >= 0)
-                        return false;
-        for (size_t i = 1; i < view->n_sinks; i++)
-                if (strcmp(view->sinks[i - 1].name, view->sinks[i].name) >= 0)
+        for (size_t i = 1; i < n; i++)
+                if (strcmp(name_at(all, size, i - 1), name_at(all, size, i)) >= 0)
                         return false;
         return true;
 }
 
+bool view_is_sorted(const struct view *view)
+{
+        return is_sorted(view->members, view->n_members, sizeof *view->members) &&
+               is_sorted(view->sinks, view->n_sinks, sizeof *view->sinks);
+}
+
+static int compare_name(const void *name, const void *named)
+{
+        return strcmp(name, name_at(named, 0, 0));
+}
+
+static int find(const void *all, size_t n, size_t size, const char *name)
+{
+        const char *found = n > 0 ? bsearch(name, all, n, size, compare_name) : NULL;
+
+        return found != NULL ? (int)((size_t)(found - (const char *)all) / size) : -1;
+}
+
 int view_find_member(const struct view *view, const char *name)
 {
-        size_t from = 0, to = view->n_members;
-
-        while (from < to) {
-                size_t middle = (from + to) / 2;
-                int order = strcmp(view->members[middle].name, name);
-
-                if (order == 0)
-                        return (int)middle;
-                if (order < 0)
-                        from = middle + 1;
-                else
-                        to = middle;
-        }
-        return -1;
+        return find(view->members, view->n_members, sizeof *view->members, name);
 }
 
 int view_find_sink(const struct view *view, const char *name)
 {
-        size_t from = 0, to = view->n_sinks;
-
-        while (from < to) {
-                size_t middle = (from + to) / 2;
-                int order = strcmp(view->sinks[middle].name, name);
-
-                if (order == 0)
-                        return (int)middle;
-                if (order < 0)
-                        from = middle + 1;
-                else
-                        to = middle;
-        }
-        return -1;
+        return find(view->sinks, view->n_sinks, sizeof *view->sinks, name);
 }
 
 size_t view_first_shard(const struct view *view, size_t sink)
