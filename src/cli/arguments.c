@@ -20,6 +20,13 @@
 /* getopt_long's value for row i of a table is FIRST_ROW + i: out of the way of all letters. */
 enum { HELP = 'h', FIRST_ROW = 256 };
 
+const struct command_option only_json_options[] = {[ONLY_JSON] = OPTION_JSON, {0}};
+const struct command_option small_list_options[] = {
+    [SMALL_LIST_FAIL_EMPTY] = {"fail-empty", 0, NULL, false, "end with 8 if there are none"},
+    [SMALL_LIST_JSON] = OPTION_JSON,
+    {0},
+};
+
 static const struct command_option dsn_option = {
     "dsn", 0, "DSN", false, "the database: postgresql://… or host=…"};
 

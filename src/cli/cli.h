@@ -35,6 +35,12 @@ struct command_option {
                 "json", 0, NULL, false, "print JSON, one object a line"                            \
         }
 
+/* Of commands that have no others. */
+enum { ONLY_JSON };
+extern const struct command_option only_json_options[];
+enum { SMALL_LIST_FAIL_EMPTY, SMALL_LIST_JSON };
+extern const struct command_option small_list_options[];
+
 /* What --dsn and -c are among a command's options for; the frame adds both. */
 enum command_database {
         NO_DATABASE,

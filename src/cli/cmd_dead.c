@@ -24,10 +24,6 @@ static const char *const reasons[] = {
 static const struct command_option list_options[] = {SELECTION, {0}};
 static const struct command_option change_options[] = {SELECTION, BULK_CHANGE_OPTIONS, {0}};
 
-enum { SHOW_JSON };
-
-static const struct command_option show_options[] = {[SHOW_JSON] = OPTION_JSON, {0}};
-
 static const struct table_column columns[] = {
     {"ID", DEAD_ID, CELL_NUMBER},
     {"SINK", DEAD_SINK, CELL_WORD},
@@ -147,7 +143,7 @@ static bool run_list(const struct arguments *arguments, struct error *error)
 static bool run_show(const struct arguments *arguments, struct error *error)
 {
         const char *id = arguments->operands[0];
-        bool as_json = arguments_has(arguments, SHOW_JSON);
+        bool as_json = arguments_has(arguments, ONLY_JSON);
         struct blocking_conn *conn;
         struct rows *rows;
         int64_t number;
@@ -188,7 +184,7 @@ static const struct command list_command = {
 static const struct command show_command = {
     .name = "show",
     .usage = "ID [--json]",
-    .options = show_options,
+    .options = only_json_options,
     .min_operands = 1,
     .max_operands = 1,
     .run = run_show,

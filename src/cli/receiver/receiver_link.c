@@ -29,10 +29,6 @@ static const struct command_option link_options[] = {
     {0},
 };
 
-enum { LINKS_JSON };
-
-static const struct command_option links_options[] = {[LINKS_JSON] = OPTION_JSON, {0}};
-
 enum { UNLINK_ID };
 
 static const struct command_option unlink_options[] = {
@@ -148,7 +144,7 @@ static bool run_links(const struct arguments *arguments, struct error *error)
 
         if (ok && rows_count(rows) == 0)
                 ok = none(conn, name, error);
-        else if (ok && arguments_has(arguments, LINKS_JSON))
+        else if (ok && arguments_has(arguments, ONLY_JSON))
                 table_print_json(rows, LINK_ROW_JSON);
         else if (ok)
                 ok = table_print(columns, rows, error);
@@ -196,7 +192,7 @@ const struct command receiver_link_command = {
 const struct command receiver_links_command = {
     .name = "links",
     .usage = "NAME [--json]",
-    .options = links_options,
+    .options = only_json_options,
     .min_operands = 1,
     .max_operands = 1,
     .run = run_links,

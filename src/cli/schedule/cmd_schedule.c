@@ -10,14 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIST_FAIL_EMPTY, LIST_JSON };
-
-static const struct command_option list_options[] = {
-    [LIST_FAIL_EMPTY] = {"fail-empty", 0, NULL, false, "end with 8 if there are none"},
-    [LIST_JSON] = OPTION_JSON,
-    {0},
-};
-
 enum { SHOW_EVENTS, SHOW_JSON };
 
 static const struct command_option show_options[] = {
@@ -131,16 +123,17 @@ static bool run_list(const struct arguments *arguments, struct error *error)
 {
         struct blocking_conn *conn = command_connect(arguments, error);
         struct rows *rows =
-            conn != NULL ? schedule_list(conn, arguments_has(arguments, LIST_JSON), error) : NULL;
+            conn != NULL ? schedule_list(conn, arguments_has(arguments, SMALL_LIST_JSON), error)
+                         : NULL;
         bool ok = true;
 
         if (rows == NULL)
                 return false;
-        if (rows_count(rows) == 0 && arguments_has(arguments, LIST_FAIL_EMPTY))
+        if (rows_count(rows) == 0 && arguments_has(arguments, SMALL_LIST_FAIL_EMPTY))
                 ok = error_set(error, ERROR_EMPTY, "there are no schedules");
         else if (rows_count(rows) == 0)
                 fputs("there are no schedules; `pgcourier schedule add` makes one\n", stderr);
-        else if (arguments_has(arguments, LIST_JSON))
+        else if (arguments_has(arguments, SMALL_LIST_JSON))
                 table_print_json(rows, SCHEDULE_JSON);
         else
                 ok = table_print(columns, rows, error);
@@ -290,7 +283,7 @@ static bool run_remove(const struct arguments *arguments, struct error *error)
 static const struct command list_command = {
     .name = "list",
     .usage = "[--fail-empty] [--json]",
-    .options = list_options,
+    .options = small_list_options,
     .run = run_list,
 };
 

@@ -8,22 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIST_FAIL_EMPTY, LIST_JSON };
-
-static const struct command_option list_options[] = {
-    [LIST_FAIL_EMPTY] = {"fail-empty", 0, NULL, false, "end with 8 if there are none"},
-    [LIST_JSON] = OPTION_JSON,
-    {0},
-};
-
-enum { SHOW_JSON };
-
-static const struct command_option show_options[] = {[SHOW_JSON] = OPTION_JSON, {0}};
-
-enum { CHECK_JSON };
-
-static const struct command_option check_options[] = {[CHECK_JSON] = OPTION_JSON, {0}};
-
 enum { REMOVE_LOCK_TIMEOUT };
 
 static const struct command_option remove_options[] = {
@@ -68,11 +52,11 @@ static bool run_list(const struct arguments *arguments, struct error *error)
 
         if (rows == NULL)
                 return false;
-        if (rows_count(rows) == 0 && arguments_has(arguments, LIST_FAIL_EMPTY))
+        if (rows_count(rows) == 0 && arguments_has(arguments, SMALL_LIST_FAIL_EMPTY))
                 ok = error_set(error, ERROR_EMPTY, "there are no taps");
         else if (rows_count(rows) == 0)
                 say_none(arguments);
-        else if (arguments_has(arguments, LIST_JSON))
+        else if (arguments_has(arguments, SMALL_LIST_JSON))
                 table_print_json(rows, TAP_JSON);
         else
                 ok = table_print(columns, rows, error);
@@ -114,7 +98,7 @@ static bool run_show(const struct arguments *arguments, struct error *error)
 {
         const char *name = arguments->operands[0];
         struct blocking_conn *conn = find_tap(arguments, error);
-        bool as_json = arguments_has(arguments, SHOW_JSON);
+        bool as_json = arguments_has(arguments, ONLY_JSON);
         struct rows *rows = NULL;
 
         if (conn != NULL)
@@ -137,7 +121,7 @@ static bool run_check(const struct arguments *arguments, struct error *error)
 
         if (rows == NULL)
                 return false;
-        report = report_create(arguments_has(arguments, CHECK_JSON));
+        report = report_create(arguments_has(arguments, ONLY_JSON));
         for (int i = 0; i < rows_count(rows); i++) {
                 const char *name = rows_text(rows, i, TAP_NAME);
                 const char *state = rows_text(rows, i, TAP_STATE);
@@ -172,14 +156,14 @@ static bool run_remove(const struct arguments *arguments, struct error *error)
 const struct command tap_list_command = {
     .name = "list",
     .usage = "[--fail-empty] [--json]",
-    .options = list_options,
+    .options = small_list_options,
     .run = run_list,
 };
 
 const struct command tap_show_command = {
     .name = "show",
     .usage = "NAME [--json]",
-    .options = show_options,
+    .options = only_json_options,
     .min_operands = 1,
     .max_operands = 1,
     .run = run_show,
@@ -188,7 +172,7 @@ const struct command tap_show_command = {
 const struct command tap_check_command = {
     .name = "check",
     .usage = "[--json]",
-    .options = check_options,
+    .options = only_json_options,
     .run = run_check,
 };
 

@@ -11,18 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIST_FAIL_EMPTY, LIST_JSON };
-
-static const struct command_option list_options[] = {
-    [LIST_FAIL_EMPTY] = {"fail-empty", 0, NULL, false, "end with 8 if there are none"},
-    [LIST_JSON] = OPTION_JSON,
-    {0},
-};
-
-enum { SHOW_JSON };
-
-static const struct command_option show_options[] = {[SHOW_JSON] = OPTION_JSON, {0}};
-
 static const struct table_column columns[] = {
     {"TYPE", TYPE_ROW_NAME, CELL_LONG},
     {"DEPRECATED", TYPE_ROW_DEPRECATED, CELL_OPTIONAL},
@@ -46,11 +34,11 @@ static bool run_list(const struct arguments *arguments, struct error *error)
 
         if (rows == NULL)
                 return false;
-        if (rows_count(rows) == 0 && arguments_has(arguments, LIST_FAIL_EMPTY))
+        if (rows_count(rows) == 0 && arguments_has(arguments, SMALL_LIST_FAIL_EMPTY))
                 ok = error_set(error, ERROR_EMPTY, "the catalogue is empty");
         else if (rows_count(rows) == 0)
                 fputs("the catalogue is empty; `pgcourier type set NAME` adds a type\n", stderr);
-        else if (arguments_has(arguments, LIST_JSON))
+        else if (arguments_has(arguments, SMALL_LIST_JSON))
                 table_print_json(rows, TYPE_ROW_JSON);
         else
                 ok = table_print(columns, rows, error);
@@ -91,7 +79,7 @@ static bool run_show(const struct arguments *arguments, struct error *error)
                 return false;
         if (rows_count(rows) == 0) {
                 ok = missing(conn, name, error);
-        } else if (arguments_has(arguments, SHOW_JSON)) {
+        } else if (arguments_has(arguments, ONLY_JSON)) {
                 table_print_json(rows, TYPE_ROW_JSON);
         } else {
                 print_field("name", rows_text(rows, 0, TYPE_ROW_NAME));
@@ -126,14 +114,14 @@ static bool run_remove(const struct arguments *arguments, struct error *error)
 static const struct command list_command = {
     .name = "list",
     .usage = "[--fail-empty] [--json]",
-    .options = list_options,
+    .options = small_list_options,
     .run = run_list,
 };
 
 static const struct command show_command = {
     .name = "show",
     .usage = "NAME [--json]",
-    .options = show_options,
+    .options = only_json_options,
     .min_operands = 1,
     .max_operands = 1,
     .run = run_show,
