@@ -68,6 +68,7 @@ void checks_parked(struct world *world, int relay, const struct parked_batch *ba
                     .n_charged = row->n_attempts,
                     .retried_ms = row->retried_ms,
                     .not_before_ms = shadow->not_before_ms,
+                    .n_placed = shadow->n_placed,
                     .blamed = shadow->blamed};
         }
 }
@@ -145,10 +146,12 @@ void checks_settle(struct world *world, int relay, const struct settlement *sett
         list_for_each (link, settlement->verdicts) {
                 const struct verdict *verdict = list_owner(link, struct verdict, link);
                 size_t event = (size_t)verdict->event->id - 1;
-                const struct sim_shadow *shadow = shadow_of(world, relay, event);
+                struct sim_shadow *shadow = shadow_of(world, relay, event);
                 must(world, !has_verdict[event], "verdicts fit their events",
                     "%s has two verdicts in one settle", event_name(world, event));
                 has_verdict[event] = true;
+                if (verdict->goes_last)
+                        shadow->n_placed = world->relays[relay].n_started;
                 say(world, "relay %d settles %s: %s%s, %u attempts", relay,
                     event_name(world, event),
                     verdict->kind == VERDICT_DELIVERED ? "delivered"

@@ -23,6 +23,9 @@ static bool stands_before(const struct world *world, int relay, size_t other, si
         const struct sim_row *row = &database->now.rows[event];
         const struct sim_row *other_row = &database->now.rows[other];
 
+        /* A delayed one went behind what was started before, though that gets its row later. */
+        if (shadows[event].n_first != 0 && shadows[event].n_first <= shadows[other].n_placed)
+                return false;
         if (is_in_line(other_row) && is_in_line(row))
                 return other_row->position < row->position;
         /* One whose time had come before the other one was read has its place, if not in a row. */
@@ -184,6 +187,8 @@ void checks_start(struct world *world, int relay, const struct delivery *deliver
 
         shadow->standing = STANDING_IN_FLIGHT;
         shadow->n_started = ++at->n_started;
+        if (shadow->n_first == 0)
+                shadow->n_first = shadow->n_started;
 }
 
 /* It has blamed the destination before, or its target has been blamed, and since then others were

@@ -191,6 +191,8 @@ struct sim_shadow {
         int64_t retried_ms;
         int64_t not_before_ms;
         uint64_t n_started; /* attempts of the lane, with its latest */
+        uint64_t n_first;   /* the same with its first since it came into memory; 0: none */
+        uint64_t n_placed;  /* the same when its row went behind those of its key; 0: it did not */
         uint64_t blamed;    /* attempts of the lane, when it blamed the destination; 0: never */
 };
 
