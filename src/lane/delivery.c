@@ -96,7 +96,7 @@ void ready_queue_init(struct ready_queue *ready)
         list_init(&ready->parked);
         list_init(&ready->fresh);
         list_init(&ready->suspects);
-        ready->is_turn_of_parked = false;
+        ready->takes_newest = ready->is_turn_of_parked = false;
 }
 
 static void make_ready(struct list *list, struct delivery *delivery)
@@ -160,6 +160,8 @@ bool ready_queue_is_any_ready(const struct ready_queue *ready)
 
 static struct list *next_list(struct ready_queue *ready)
 {
+        if (ready->takes_newest && !list_is_empty(&ready->fresh))
+                return &ready->fresh;
         if (!list_is_empty(&ready->resumed))
                 return &ready->resumed;
         if (!list_is_empty(&ready->parked) &&
@@ -172,7 +174,9 @@ struct delivery *ready_queue_next(struct ready_queue *ready)
 {
         struct list *list = next_list(ready);
 
-        return list_is_empty(list) ? NULL : delivery_of(list->next);
+        if (list_is_empty(list))
+                return NULL;
+        return delivery_of(ready->takes_newest && list == &ready->fresh ? list->prev : list->next);
 }
 
 struct delivery *ready_queue_take_next(struct ready_queue *ready)

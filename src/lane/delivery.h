@@ -114,6 +114,7 @@ struct ready_queue {
         struct list parked;
         struct list fresh; /* in delivery order */
         struct list suspects;
+        bool takes_newest; /* the last of the fresh ones goes before all others */
         bool is_turn_of_parked;
 };
 

@@ -33,6 +33,7 @@ static void reset(struct lane *lane, const struct cursor *position, uint64_t n_r
         key_order_deinit(&lane->order);
         ready_queue_init(&lane->ready);
         suspects_forget_all(&lane->suspects);
+        lane->doubt.n_blaming = 0; /* the next one may be the same */
         settler_init(&lane->settler);
 }
 

@@ -59,7 +59,9 @@ struct lane_policy {
 /* The breaker is open because of one event, or of events to one target: another is to be asked. */
 struct doubt {
         bool is_open;
-        int64_t ask_ms; /* so soon, if one is ready */
+        int64_t ask_ms;        /* so soon, if one is ready */
+        uint32_t n_blaming;    /* different events in a row blamed the destination */
+        int64_t wary_until_ms; /* an event was charged that did, so ten of them are wanted */
 };
 
 enum lane_state { LANE_UNOWNED, LANE_OWNED, LANE_LEAVING };

@@ -11,8 +11,9 @@
 #include "lane/consistency.h"
 #include "lane/lane_internal.h"
 
-/* Another event is asked so soon, and a suspect in the way of all others comes back so late. */
-enum { ASK_MS = 200, ASIDE_MS = 5000 };
+/* Another event is asked so soon; a suspect in the way of all others comes back so late; so long
+ * does one event count against what the destination says of itself. */
+enum { ASK_MS = 200, ASIDE_MS = 5000, WARY_MS = 600000 };
 
 static bool has_free_slot(const struct lane *lane)
 {
@@ -59,25 +60,31 @@ static uint64_t target_key(const struct lane *lane, const struct delivery *deliv
         return policy->hash_target(policy->owner, delivery->event) | UINT64_C(1) << 63; /* no id */
 }
 
-/* It or its target has failed, and since then no others were answered; or, in doubt, it has failed
- * before the lane was owned. */
-static bool is_suspect(const struct lane *lane, const struct delivery *delivery)
+/* It or its target has failed so after that attempt. */
+static bool has_blamed(const struct lane *lane, const struct delivery *delivery, uint64_t since)
 {
-        if (lane->breaker.state != BREAKER_CLOSED && delivery->n_attempts > 0)
-                return true;
         return lane->suspects.n > 0 &&
-               (suspects_since(&lane->suspects, event_key(delivery)) > lane->n_answered ||
-                   suspects_since(&lane->suspects, target_key(lane, delivery)) > lane->n_answered);
+               (suspects_since(&lane->suspects, event_key(delivery)) > since ||
+                   suspects_since(&lane->suspects, target_key(lane, delivery)) > since);
 }
 
-/* Others were. */
+/* It has, and since then no others were answered. In doubt, what has failed before is no witness at
+ * all, be it before the lane was owned. */
+static bool is_suspect(const struct lane *lane, const struct delivery *delivery)
+{
+        if (lane->breaker.state == BREAKER_CLOSED)
+                return has_blamed(lane, delivery, lane->n_answered);
+        return delivery->n_attempts > 0 || has_blamed(lane, delivery, 0);
+}
+
+/* It has, and since then others were. One that has failed itself is not charged for its target. */
 static bool is_guilty(const struct lane *lane, const struct delivery *delivery)
 {
-        uint64_t own = suspects_since(&lane->suspects, event_key(delivery));
-        uint64_t of_target = suspects_since(&lane->suspects, target_key(lane, delivery));
+        uint64_t since = suspects_since(&lane->suspects, event_key(delivery));
 
-        return (own != 0 && own <= lane->n_answered) ||
-               (of_target != 0 && of_target <= lane->n_answered);
+        if (since == 0)
+                since = suspects_since(&lane->suspects, target_key(lane, delivery));
+        return since != 0 && since <= lane->n_answered;
 }
 
 /* Blocks what stands behind its key, and puts suspects behind others. NULL: none is left. */
@@ -85,6 +92,9 @@ static struct delivery *sort_ready(struct lane *lane)
 {
         struct delivery *next;
 
+        /* Who shall tell whose fault it is had better not resemble those that failed. */
+        lane->ready.takes_newest =
+            lane->breaker.state != BREAKER_CLOSED && lane->doubt.n_blaming > 0;
         while ((next = ready_queue_next(&lane->ready)) != NULL) {
                 bool may_start = key_order_may_start(&lane->order, next);
                 if (may_start &&
@@ -132,6 +142,7 @@ static void note_answered(struct lane *lane, const struct delivery *delivery)
                 lane->n_answered = delivery->n_started;
         if (lane->breaker.state == BREAKER_CLOSED) {
                 lane->doubt.is_open = false;
+                lane->doubt.n_blaming = 0;
                 ready_queue_clear_suspicion(&lane->ready);
         }
 }
@@ -139,7 +150,8 @@ static void note_answered(struct lane *lane, const struct delivery *delivery)
 /* It has taken or refused this event. */
 static void note_up(struct lane *lane, const struct delivery *delivery)
 {
-        suspects_forget(&lane->suspects, event_key(delivery));
+        if (suspects_forget(&lane->suspects, event_key(delivery)))
+                lane->doubt.wary_until_ms = 0; /* it was right */
         if (lane->suspects.n > 0)
                 suspects_forget(&lane->suspects, target_key(lane, delivery));
         breaker_note_up(&lane->breaker);
@@ -186,9 +198,9 @@ static void take_back(struct lane *lane, struct delivery *delivery, int64_t now_
         }
 }
 
-/* The destination is down, or this event says so; NULL: all do. */
-static void note_down(struct lane *lane, const struct delivery *delivery,
-    const struct outcome *outcome, int64_t now_ms, uint32_t jitter)
+/* The destination is down, or is said to be. */
+static void note_down(struct lane *lane, const struct outcome *outcome, bool is_doubtful,
+    int64_t now_ms, uint32_t jitter)
 {
         struct doubt *doubt = &lane->doubt;
         enum breaker_state before = lane->breaker.state;
@@ -196,16 +208,35 @@ static void note_down(struct lane *lane, const struct delivery *delivery,
 
         breaker_note_down(
             &lane->breaker, now_ms, outcome->delay_ms, outcome->needs_operator, jitter);
-        /* What has failed before is no witness, nor what was in flight when it opened. */
-        if (before == BREAKER_CLOSED)
-                doubt->is_open = delivery != NULL;
-        else if (delivery == NULL ||
-                 (before == BREAKER_HALF_OPEN && delivery->n_attempts == 1 &&
-                     suspects_since(&lane->suspects, event_key(delivery)) == 0 &&
-                     suspects_since(&lane->suspects, target_key(lane, delivery)) == 0))
-                doubt->is_open = false;
+        doubt->is_open = is_doubtful && (doubt->is_open || before == BREAKER_CLOSED);
         if (before != BREAKER_OPEN || (outcome->delay_ms >= 0 && ask_ms > doubt->ask_ms))
                 doubt->ask_ms = ask_ms;
+}
+
+static void note_suspect(struct lane *lane, const struct delivery *delivery)
+{
+        suspects_note(&lane->suspects, event_key(delivery), lane->n_started + 1);
+        suspects_note(&lane->suspects, target_key(lane, delivery), lane->n_started + 1);
+}
+
+/* This event says so. One opens the breaker; a second one that is asked then is believed. But if
+ * that was one event's fault lately, and not once true since, ten open it while others go on. */
+static void note_blame(struct lane *lane, const struct delivery *delivery,
+    const struct outcome *outcome, int64_t now_ms, uint32_t jitter)
+{
+        struct doubt *doubt = &lane->doubt;
+        enum breaker_state before = lane->breaker.state;
+        uint32_t n_opening = now_ms < doubt->wary_until_ms ? BREAKER_SUSPICION : 1;
+
+        /* What was in flight when it opened is no witness, either. */
+        if (doubt->n_blaming == 0 || (before != BREAKER_OPEN && !has_blamed(lane, delivery, 0) &&
+                                         (before == BREAKER_CLOSED || delivery->n_attempts == 1)))
+                doubt->n_blaming++;
+        note_suspect(lane, delivery);
+        if (before == BREAKER_CLOSED && doubt->n_blaming < n_opening && outcome->delay_ms < 0 &&
+            sort_ready(lane) != NULL && ready_queue_is_any_unsuspected(&lane->ready))
+                return;
+        note_down(lane, outcome, doubt->n_blaming <= n_opening, now_ms, jitter);
 }
 
 /* The event is to come later: it is parked like one that failed, but nothing is charged. */
@@ -249,11 +280,14 @@ static struct lane_result charge(struct lane *lane, struct delivery *delivery,
 {
         struct retry_decision decision;
 
-        (void)breaker_note_failed(&lane->breaker, delivery->event->id, now_ms, jitter);
-        if (is_blaming(outcome))
+        if (is_blaming(outcome)) {
                 suspects_note(&lane->suspects, event_key(delivery), lane->n_started + 1);
-        else if (lane->breaker.state == BREAKER_CLOSED)
-                note_answered(lane, delivery);
+                lane->doubt.wary_until_ms = now_ms + WARY_MS;
+        } else {
+                (void)breaker_note_failed(&lane->breaker, delivery->event->id, now_ms, jitter);
+                if (lane->breaker.state == BREAKER_CLOSED)
+                        note_answered(lane, delivery);
+        }
 
         decision = retry_decide(
             &lane->policy.retry, outcome, delivery->n_attempts, delivery->retried_ms, jitter);
@@ -274,17 +308,14 @@ static struct lane_result finish_failed(struct lane *lane, struct delivery *deli
         if (outcome->kind == OUTCOME_RETRY && outcome->is_postponed)
                 return postpone(lane, delivery, outcome, now_ms);
         if (outcome->kind == OUTCOME_SINK_DOWN && outcome->concerns_all) {
-                note_down(lane, NULL, outcome, now_ms, jitter);
+                note_down(lane, outcome, false, now_ms, jitter);
         } else if (is_charged(lane, delivery, outcome)) {
                 return charge(lane, delivery, outcome, now_ms, jitter);
+        } else if (is_blaming(outcome)) {
+                note_blame(lane, delivery, outcome, now_ms, jitter);
         } else {
-                if (is_blaming(outcome))
-                        note_down(lane, delivery, outcome, now_ms, jitter);
-                else
-                        (void)breaker_note_failed(
-                            &lane->breaker, delivery->event->id, now_ms, jitter);
-                suspects_note(&lane->suspects, event_key(delivery), lane->n_started + 1);
-                suspects_note(&lane->suspects, target_key(lane, delivery), lane->n_started + 1);
+                (void)breaker_note_failed(&lane->breaker, delivery->event->id, now_ms, jitter);
+                note_suspect(lane, delivery);
         }
         take_back(lane, delivery, now_ms);
         return (struct lane_result){.decision = LANE_AGAIN};

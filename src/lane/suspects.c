@@ -42,12 +42,13 @@ void suspects_note(struct suspects *suspects, uint64_t key, uint64_t since)
         *suspect = (struct suspect){.key = key, .since = since};
 }
 
-void suspects_forget(struct suspects *suspects, uint64_t key)
+bool suspects_forget(struct suspects *suspects, uint64_t key)
 {
         struct suspect *suspect = find(suspects, key);
 
         if (suspect != NULL)
                 *suspect = suspects->all[--suspects->n];
+        return suspect != NULL;
 }
 
 void suspects_forget_all(struct suspects *suspects)

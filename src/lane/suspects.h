@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,5 +18,5 @@ struct suspects {
  * the number, in its lane, of the first attempt that begins after its failure. */
 void suspects_note(struct suspects *suspects, uint64_t key, uint64_t since);
 uint64_t suspects_since(const struct suspects *suspects, uint64_t key); /* 0: it has not failed */
-void suspects_forget(struct suspects *suspects, uint64_t key);
+bool suspects_forget(struct suspects *suspects, uint64_t key);          /* false: it had not */
 void suspects_forget_all(struct suspects *suspects);

@@ -115,6 +115,13 @@ static bool has_first_taken(void *context)
         return __atomic_load_n(&world->n_taken[0], __ATOMIC_SEQ_CST) >= N_OTHERS;
 }
 
+static bool have_most_taken(void *context) /* by the 404 */
+{
+        struct world *world = context;
+
+        return __atomic_load_n(&world->n_taken[4], __ATOMIC_SEQ_CST) >= N_OTHERS * 2 / 3;
+}
+
 /* So many dead letters of one event, of five attempts each, and nothing is paused. */
 static void expect_dead(struct world *world, int n)
 {
@@ -141,6 +148,30 @@ Test(one_event, of_http_is_given_up_and_the_others_arrive)
         publish_others(&world);
         wait_until(have_all_taken, &world, 30000, "the others do not arrive");
         expect_dead(&world, N_ANSWERS);
+        close_world(&world);
+}
+
+/* As after a deployment that broke one kind of event: many at once, and more among the others. */
+Test(one_event, of_many_that_are_refused_holds_up_none_that_are_taken)
+{
+        struct world world;
+        char sinks[300], key[8];
+
+        open_world(&world);
+        snprintf(sinks, sizeof sinks,
+            "  - {name: hook, topics: [\"**\"], start: beginning, " RETRY
+            ", http: {url: \"http://127.0.0.1:%u/404\"}}\n",
+            http_receiver_port(world.http));
+        start(&world, sinks);
+        database_exec(world.fixture.admin,
+            "SELECT courier.publish('t', '\"poison\"', key => 'p' || n)"
+            " FROM generate_series(1, 30) AS n");
+        for (int i = 0; i < N_OTHERS; i++) {
+                snprintf(key, sizeof key, "k%d", i);
+                publish(world.fixture.admin, "t", key, i % 3 == 0 ? "poison" : "good");
+        }
+        wait_until(have_most_taken, &world, 30000, "the others do not arrive");
+        expect_dead(&world, 30 + N_OTHERS / 3);
         close_world(&world);
 }
 

@@ -191,16 +191,16 @@ void checks_start(struct world *world, int relay, const struct delivery *deliver
                 shadow->n_first = shadow->n_started;
 }
 
-/* It has blamed the destination before, or its target has been blamed, and since then others were
- * answered. */
+/* It has blamed the destination before, or else its target has been blamed, and since then others
+ * were answered. */
 static bool others_work(const struct world *world, int relay, size_t event)
 {
         const struct sim_relay *at = &world->relays[relay];
         uint64_t blamed = at->shadow[event].blamed;
-        uint64_t target_blamed = at->blamed[world->database.events[event].target];
 
-        return (blamed != 0 && at->n_answered > blamed) ||
-               (world->climate.has_targets && target_blamed != 0 && at->n_answered > target_blamed);
+        if (blamed == 0 && world->climate.has_targets)
+                blamed = at->blamed[world->database.events[event].target];
+        return blamed != 0 && at->n_answered > blamed;
 }
 
 void checks_before_finish(
@@ -302,6 +302,7 @@ static void check_failure(struct world *world, int relay, size_t event,
         }
         if (result->decision == LANE_AGAIN)
                 return;
+        at->was_blame_wrong |= is_blaming(outcome);
         shadow->n_charged++;
         must(world,
             world->policy.retry.max_attempts == 0 ||
@@ -366,12 +367,21 @@ static void note_end(struct world *world, int relay, size_t event, const struct 
                 shadow->blamed = 0; /* if it is redriven it begins anew */
         }
         if (outcome->kind == OUTCOME_SINK_DOWN && view->result.decision == LANE_AGAIN) {
+                at->n_refused++;
+                must(world,
+                    at->lane.breaker.state == BREAKER_OPEN ||
+                        (at->was_blame_wrong && at->n_refused < BREAKER_SUSPICION &&
+                            !outcome->concerns_all && outcome->delay_ms < 0),
+                    "a destination that is down is left in peace",
+                    "the lane goes on after %s, as %u in a row", outcome_words(outcome),
+                    at->n_refused);
                 if (!at->is_down || world->now_ms + outcome->delay_ms > at->down_until_ms)
                         at->down_until_ms = world->now_ms + outcome->delay_ms;
-                at->is_down = true;
+                at->is_down |= at->lane.breaker.state == BREAKER_OPEN;
         } else if (outcome->kind != OUTCOME_CANCELLED && !is_blaming(outcome) &&
                    !outcome->is_postponed) {
                 at->is_down = false;
+                at->n_refused = 0;
         }
         note_answered(world, relay, event, outcome, view);
 }

@@ -222,6 +222,8 @@ struct sim_relay {
         unsigned n_alone;           /* its sink sends so many bursts of one event */
         bool is_down; /* the destination refused the last attempt that was to find out */
         int64_t down_until_ms;
+        uint32_t n_refused;   /* attempts in a row */
+        bool was_blame_wrong; /* others were taken, and an event that blamed it was charged */
         unsigned n_steps_without_progress;
 
         /* The latest attempts of the lane's life, for its rate. */

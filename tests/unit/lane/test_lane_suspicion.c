@@ -37,10 +37,10 @@ Test(lane_suspicion, tries_another_delivery_first_and_then_charges_the_suspect)
         start(1);
         cr_expect_eq(lane_rig_end(&rig, 1, &unanswered).decision, LANE_AGAIN);
         rig.now_ms += 10000;
-        deliver(2);
+        deliver(3);
         start(1);
         cr_expect_eq(lane_rig_end(&rig, 1, &unanswered).decision, LANE_PARKED);
-        deliver(3);
+        deliver(2);
 }
 
 Test(lane_suspicion, falls_on_the_sink_when_ten_deliveries_in_a_row_fail)
