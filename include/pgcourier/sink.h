@@ -133,6 +133,7 @@ struct sink {
         bool remembers;          /* owned() and settled() are to be called for this instance */
         bool has_targets;        /* each event names its target, as describe_target() tells it: one
                                   * that is refused says nothing about events to others */
+        bool has_addresses;      /* of that only the domain counts, which follows the last @ */
 
         /* The relay's side; sinks leave these alone. */
         unsigned n_in_flight;

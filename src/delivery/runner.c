@@ -15,6 +15,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Progress is written so soon, with that of the other sinks. */
 #define SETTLE_MS 20
@@ -23,9 +24,11 @@ static uint64_t hash_target(const void *owner, const struct event *event)
 {
         const struct sink *sink = owner;
         char target[sizeof((struct verdict *)NULL)->target];
+        const char *domain;
 
         sink->ops->describe_target(sink, event, NULL, target, sizeof target);
-        return hash_text(target);
+        domain = strrchr(target, '@');
+        return hash_text(sink->has_addresses && domain != NULL ? domain : target);
 }
 
 struct lane_policy runner_policy(const struct dispatcher *dispatcher)

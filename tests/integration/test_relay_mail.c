@@ -125,6 +125,12 @@ Test(relay_mail, gives_up_only_the_mail_that_the_server_hangs_up_on)
         wait_until(has_a_dead_letter, NULL, 30000, "a dead letter");
         await_in_database(fixture.admin,
             "SELECT count(*) = 1 AND min(attempts) = 4 FROM courier.dead_letter", "a dead letter");
+        /* Others of its domain are charged at once, with no other that is answered. */
+        await_in_database(fixture.admin, "SELECT " ALL_IS_SETTLED, "all is settled");
+        publish_to("defer421+99@a.example");
+        await_in_database(fixture.admin,
+            "SELECT count(*) = 1 FROM courier.parked WHERE attempts > 0 AND key LIKE '%+99@%'",
+            "an attempt is charged");
         json_decref(mails);
         relay_stop(relay);
         relay_destroy(relay);

@@ -125,6 +125,7 @@ static struct sink *email_open(const struct sink_settings *settings, struct erro
 
         sink_init(&email->sink, &email_sink_ops, settings);
         email->sink.max_concurrent = n_slots;
+        email->sink.has_targets = email->sink.has_addresses = true;
         if (!email_post_init(&email->post, settings->loop, config, error)) {
                 sink_deinit(&email->sink);
                 free(email);
