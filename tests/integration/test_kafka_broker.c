@@ -6,7 +6,10 @@
 
 #include "base/alloc.h"
 #include "sinks/sink_contract.h"
+#include "support/kafka_reader.h"
 #include "support/kafka_server.h"
+#include "support/postgres_expect.h"
+#include "support/relay_fixture.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -412,6 +415,54 @@ Test(kafka_broker, says_that_it_may_not_write_to_a_topic)
             outcome_name(outcome->kind), outcome->reason);
         cr_expect(outcome->fault == OUTCOME_FAULT_AUTH, "%s", outcome->reason);
         log_out(&rig);
+}
+
+static bool has_died(void *context)
+{
+        const struct relay_fixture *fixture = context;
+
+        publish(fixture->admin, "open-one", NULL, "more");
+        return database_integer(fixture->admin, "SELECT count(*) FROM courier.dead_letter") > 0;
+}
+
+/* The whole relay: who may not write to one topic loses that topic's events, and no others. */
+Test(kafka_broker, gives_up_only_the_events_to_a_topic_that_is_forbidden)
+{
+        enum { N_OTHERS = 30 };
+        struct kafka_server *server = kafka_server_shared();
+        struct kafka_records records;
+        struct relay_fixture fixture;
+        struct relay_process *relay;
+
+        relay_fixture_begin(&fixture, postgres_shared());
+        kafka_server_topic(server, "open-one", 1, NULL);
+        kafka_server_topic(server, "forbidden", 1, NULL);
+        relay = relay_start("postgres: {dsn: \"%s\"}\n"
+                            "relay: {modules: " PGCOURIER_BUILD_FOLDER "/modules}\n"
+                            "sinks:\n"
+                            "  - name: kafka\n"
+                            "    topics: [\"**\"]\n"
+                            "    start: beginning\n"
+                            "    retry: {first: 50ms, max: 100ms}\n"
+                            "    kafka: {brokers: [\"127.0.0.1:%u\"], topic: \"{{topic}}\",\n"
+                            "      tls: true, ca_file: \"%s/ca.pem\", sasl: plain, user: relay,\n"
+                            "      password: " KAFKA_PASSWORD "}\n",
+            fixture.relay, server->nodes[0].sasl_port, server->nodes[0].folder);
+        publish(fixture.admin, "forbidden", "p", "poison");
+        for (int i = 0; i < N_OTHERS; i++)
+                publish(fixture.admin, "open-one", NULL, "good");
+        wait_until(has_died, &fixture, 60000, "a dead letter");
+        await_in_database(fixture.admin, "SELECT " ALL_IS_SETTLED, "all is settled");
+        expect_value(fixture.admin,
+            "SELECT target || ' ' || attempts || ' ' || reason FROM courier.dead_letter",
+            "forbidden 5 attempts");
+        expect_value(fixture.admin, "SELECT count(*) FROM courier.pause", "0");
+        relay_stop(relay);
+        relay_destroy(relay);
+        relay_fixture_end(&fixture);
+        records = kafka_read(server->brokers, "open-one");
+        cr_expect_geq(records.n, N_OTHERS);
+        kafka_records_deinit(&records);
 }
 
 /* A client in the middle of a handshake ends, too. */
