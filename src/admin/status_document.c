@@ -167,7 +167,8 @@ static void add_found(json_t *document, const json_t *found)
 {
         static const char *const members[] = {"topics", "owner", "shards", "backlog", "retrying",
             "unfinished", "blocked", "delayed", "dead", "counts_are_exact", "next_retry_at",
-            "settings_differ", "receivers", "pauses", "settled_at"};
+            "next_retry_id", "next_retry_error", "settings_differ", "receivers", "pauses",
+            "settled_at"};
 
         for (size_t i = 0; i < sizeof members / sizeof *members; i++)
                 json_object_set_new(document, members[i], json_member(found, members[i]));

@@ -20,7 +20,7 @@
  *        "otherwise": [{"relay", "shards"}: how many its configuration names]} | null: one,
  *      "backlog": {"events", "is_exact", "oldest_age", "overdue_age"},
  *      "retrying", "unfinished": parked without having failed, "blocked", "delayed", "dead",
- *      "counts_are_exact", "next_retry_at",
+ *      "counts_are_exact", "next_retry_at", "next_retry_id", "next_retry_error",
  *      "pauses": [{"by", "reason", "since"}],
  *      "settings_differ": words | null,
  *      "receivers": {"total", "troubled": [at most 4 names of the next two] "failing", "disabled",

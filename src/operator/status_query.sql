@@ -241,7 +241,8 @@ WITH RECURSIVE moment AS MATERIALIZED (
     'retrying', coalesce(n_retrying, 0), 'unfinished', coalesce(n_unfinished, 0), 'blocked', coalesce(n_blocked, 0),
     'delayed', coalesce(n_delayed, 0), 'dead', least(dead.n, 10000),
     'counts_are_exact', coalesce(parked_counts.n, 0) < 10000 AND dead.n <= 10000,
-    'next_retry_at', courier.utc(next_retry_at, 3),
+    'next_retry_at', courier.utc(next_retry_at, 3), 'next_retry_id', retried.outbox_id,
+    'next_retry_error', left(retried.last_error, 1000),
     'pauses', (SELECT coalesce(json_agg(json_build_object('by', by, 'reason', reason, 'since',
                  courier.utc(paused_at, 3)) ORDER BY by), '[]')
                FROM courier.pause WHERE pause.sink = sinks.sink),
@@ -270,6 +271,11 @@ WITH RECURSIVE moment AS MATERIALIZED (
   FROM moment, sinks
   JOIN counted USING (sink)
   LEFT JOIN parked_counts USING (sink)
+  LEFT JOIN LATERAL (SELECT lane, outbox_id FROM parked
+                     WHERE parked.sink = sinks.sink AND has_failed AND due_at < 'infinity'
+                     ORDER BY due_at, outbox_id LIMIT 1) AS next ON true
+  LEFT JOIN courier.parked AS retried
+    ON (retried.sink, retried.lane, retried.outbox_id) = (sinks.sink, next.lane, next.outbox_id)
   CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT FROM courier.dead_letter
                       WHERE dead_letter.sink = sinks.sink LIMIT 10001) AS first) AS dead
   -- Of shards that are behind the one that has settled least lately: others must not hide that it stands still.

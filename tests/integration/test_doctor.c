@@ -128,8 +128,7 @@ Test(doctor, finds_failed_deliveries_and_sinks_that_stand_still)
             "warn  dead: 1 dead letter of mail. Given up: refused for good, or failed too often.\n"
             "      Remove the cause, then redrive them; or drop what is not needed. "
             "`pgcourier dead list --sink mail -c /",
-            "warn  retrying: 1 delivery of mail failed. ",
-            "`pgcourier parked list --sink mail -c /",
+            "warn  retrying: 1 delivery of mail failed. ", "`pgcourier trace 1 -c /",
             "warn  paused: mail is paused. By an operator: deploy. The relay paused it, too: its "
             "filter takes too long: x. ",
             "      Resume it when it may go on. `pgcourier resume mail -c /",

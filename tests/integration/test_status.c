@@ -198,8 +198,9 @@ Test(status, is_json_of_one_shape)
             "recent", "orphans", "relays", "attention"};
         static const char *const of_sinks[] = {"name", "kind", "target", "topics", "state",
             "state_reason", "state_since", "owner", "backlog", "in_flight", "window", "retrying",
-            "blocked", "delayed", "dead", "next_retry_at", "receivers", "counters", "rate",
-            "latency", "stages", "series", "last_error", "last_delivery_at"};
+            "blocked", "delayed", "dead", "next_retry_at", "next_retry_id", "next_retry_error",
+            "receivers", "counters", "rate", "latency", "stages", "series", "last_error",
+            "last_delivery_at"};
         static const char *const of_source[] = {"up", "error", "reconnects", "database", "server",
             "server_version", "schema", "notify_queue_usage", "sequence", "oldest_xmin",
             "outbox_bytes", "outbox_dead_tuples", "outbox_partitions", "retention", "owner_pid"};

@@ -361,8 +361,9 @@ Test(look, counts_parked_events_and_names_blocked_keys)
                             " created_at = now() - interval '1 hour'");
         insert_parked(&rig, "key = 'a', state = 'blocked'");
         insert_parked(&rig, "key = 'a', state = 'blocked'");
-        insert_parked(
-            &rig, "key = 'b', first_failed_at = now(), due_at = now() + interval '1 minute'");
+        insert_parked(&rig,
+            "key = 'b', first_failed_at = now(), due_at = now() + interval '1 minute',"
+            " last_error = '503'");
         insert_parked(&rig, "key = 'slow'"); /* parked while it is under way */
         insert_parked(&rig, "state = 'delayed', created_at = now() - interval '2 days'");
         insert_dead_letter(&rig, NULL);
@@ -380,6 +381,8 @@ Test(look, counts_parked_events_and_names_blocked_keys)
         cr_expect(json_is_true(json_object_get(sink, "counts_are_exact")));
         cr_expect_eq(json_array_size(json_object_get(sink, "pauses")), 2);
         cr_expect(json_is_string(json_object_get(sink, "next_retry_at")));
+        cr_expect_eq(integer_of(sink, "next_retry_id"), 4);
+        cr_expect_str_eq(json_string_value(json_object_get(sink, "next_retry_error")), "503");
         /* What is to wait is not late. */
         cr_expect_float_eq(age_of(sink, "oldest_age"), 3600, 600);
         cr_expect_float_eq(age_of(sink, "overdue_age"), 0, 600, "it is due by now");

@@ -326,19 +326,25 @@ static void add_retrying(struct findings *findings, const json_t *sink)
         struct finding finding = finding_of(ATTENTION_NOTE, "retrying", status_text(sink, "name"));
         double n = status_number(sink, "retrying");
         double due_s = seconds_until(findings, status_text(sink, "next_retry_at"));
-        char due[48] = "";
+        const char *said = status_text(sink, "next_retry_error");
+        char due[48], id[32];
 
         bytes_printf(&finding.title, "%s%s of %s failed", at_least(sink),
             words_counted(n, "delivery", "deliveries").text, finding.sink);
-        if (due_s > 0)
-                findings_duration(due, sizeof due, due_s);
-        if (due_s <= 0)
-                sentence_append(&finding.why, "To be tried again");
-        else if (n == 1)
-                sentence_append(&finding.why, "It is tried again in %s", due);
+        findings_duration(due, sizeof due, due_s > 0 ? due_s : 0);
+        snprintf(id, sizeof id, "%.0f", status_number(sink, "next_retry_id"));
+        sentence_append(&finding.why,
+            n == 1 ? "Event %s is tried again %s%s"
+                   : "They are tried again, the next one, event %s, %s%s",
+            id, due_s > 0 ? "in " : "now", due_s > 0 ? due : "");
+        sentence_append(&finding.why, "%.*s", text_up_to(said, WORD_BYTES), said);
+        if (is_state(sink, "running"))
+                sentence_append(&finding.why, "Other keys go on");
+        if (n == 1)
+                command_append(findings, &finding.command, "trace", id, NULL);
         else
-                sentence_append(&finding.why, "They are tried again, the next one in %s", due);
-        command_append(findings, &finding.command, "parked", "list", "--sink", finding.sink, NULL);
+                command_append(
+                    findings, &finding.command, "parked", "list", "--sink", finding.sink, NULL);
         findings_add(findings, &finding);
 }
 

@@ -212,7 +212,8 @@ Test(attention, counts_dead_letters_and_parked_events)
 {
         const char *status =
             SINK("'state': 'running', 'dead': 1, 'retrying': 2, 'counts_are_exact': false,"
-                 " 'next_retry_at': '2026-11-21T08:10:12.500Z',"
+                 " 'next_retry_at': '2026-11-21T08:10:12.500Z', 'next_retry_id': 7,"
+                 " 'next_retry_error': '503 Service Unavailable',"
                  " 'receivers': {'total': 5, 'failing': 2, 'disabled': 1}");
 
         expect_lines(status, 3);
@@ -223,12 +224,14 @@ Test(attention, counts_dead_letters_and_parked_events)
             "warning dead:a -1: At least 1 dead letter of a | Given up",
             "| pgcourier dead list --sink a -c /etc/p.yaml | dead",
             "note retrying:a -1: At least 2 deliveries of a failed | They are tried again, the "
-            "next "
-            "one in 12 s.",
+            "next one, event 7, in 12 s. 503 Service Unavailable. Other keys go on. |",
             "| pgcourier parked list --sink a -c /etc/p.yaml | -", NULL);
-        expect(
-            SINK("'state': 'running', 'retrying': 1, 'next_retry_at': '2026-11-21T08:10:01.500Z'"),
-            ": 1 delivery of a failed | It is tried again in 1.0 s.", NULL);
+        expect(SINK("'state': 'down', 'retrying': 1, 'next_retry_at': '2026-11-21T08:10:01.500Z',"
+                    " 'next_retry_id': 12345678901, 'next_retry_error': '404'"),
+            ": 1 delivery of a failed | Event 12345678901 is tried again in 1.0 s. 404. |",
+            "| pgcourier trace 12345678901 -c /etc/p.yaml | -", NULL);
+        expect(SINK("'state': 'running', 'retrying': 1, 'next_retry_id': 1"),
+            "| Event 1 is tried again now. Other keys go on. |", NULL);
         expect(SINK("'state': 'running', 'dead': 2, 'counts_are_exact': true, 'receivers':"
                     " {'total': 1, 'failing': 0, 'disabled': 1}"),
             "Receivers of a: 1 disabled |", ": 2 dead letters of a |", NULL);
