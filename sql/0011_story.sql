@@ -66,7 +66,7 @@ COMMENT ON COLUMN courier.attempt.number
 COMMENT ON COLUMN courier.attempt.at IS 'When the attempt began';
 COMMENT ON COLUMN courier.attempt.took_us IS 'Microseconds from its beginning to its end';
 COMMENT ON COLUMN courier.attempt.outcome
-  IS 'delivered; retry: tried again later; dead: given up; sink_down: the destination is not there, which costs the event nothing; dropped: broken off by a stop or a lost connection, so the event comes again';
+  IS 'delivered; retry: tried again later; dead: given up; sink_down: the destination is down as far as this attempt can tell, which costs the event nothing; dropped: broken off by a stop or a lost connection, so the event comes again';
 COMMENT ON COLUMN courier.attempt.status
   IS 'What the destination answered: a status of HTTP, a reply code of SMTP; NULL: nothing';
 COMMENT ON COLUMN courier.attempt.answer
